@@ -170,7 +170,7 @@ def signed_in(browser: Any, muster: Live) -> Any:
     page.fill("#id_username", name)
     page.fill("#id_password", password)
     page.click("button.primary")
-    page.get_by_role("heading", name=re.compile("First steps|Dashboard")).wait_for()
+    page.get_by_role("heading", name=re.compile("First steps|Dashboard|Chat")).wait_for()
     page.close()
     return context
 

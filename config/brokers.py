@@ -36,17 +36,23 @@ def for_celery(url: str) -> tuple[str, dict[str, Any]]:
         hosts, service, login = read_sentinel(url)
     except ValueError as error:
         raise ImproperlyConfigured(f"BROKER_URL cannot be read: {error}.")
-    user = f"{quote(login.get('username', ''))}:{quote(login['password'])}@" if "password" in login else ""
-    each = [f"{SENTINEL}://{user}{host}:{port}/{login['db']}" for host, port in hosts]
-    return ";".join(each), {**TRANSPORT_OPTIONS, "master_name": service}
+    user = ""
+    if "password" in login:
+        name = quote(login.get("username", ""))
+        password = quote(login["password"])
+        user = f"{name}:{password}@"
+    addresses = [f"{SENTINEL}://{user}{host}:{port}/{login['db']}" for host, port in hosts]
+    return ";".join(addresses), {**TRANSPORT_OPTIONS, "master_name": service}
 
 
 def queue_url(url: str, broker: str) -> str:
     """The Redis server of the carrier “list”, as redis-py writes it; by default the broker if that is
     one, else empty.
     """
-    address = url or broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
-    return address if url or scheme(address) in REDIS else ""
+    if url:
+        return url
+    address = broker.replace("redis+socket://", "unix://").replace("virtual_host=", "db=")
+    return address if scheme(address) in REDIS else ""
 
 
 def check_carrier_setting(name: str, *, queue: str, is_postgres: bool, broker: str = "") -> str:

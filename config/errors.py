@@ -134,7 +134,7 @@ def method_and_path(context: dict[str, Any]) -> tuple[str, str]:
 
 
 def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
-    code, hint = next((words for kind, words in WORDS.items() if isinstance(error, kind)), ("error", ""))
+    code, hint = find_words(error)
     headers = {}
     if auth_header := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = auth_header
@@ -144,24 +144,36 @@ def from_drf(error: drf.APIException, context: dict[str, Any]) -> Response:
     return build_error_response(context, error.status_code, code, str(error.detail), str(hint), headers=headers)
 
 
+def find_words(error: drf.APIException) -> tuple[str, Any]:
+    """The code and the hint of its kind."""
+    for kind, words in WORDS.items():
+        if isinstance(error, kind):
+            return words
+    return "error", ""
+
+
 def flatten_details(detail: Any, path: str = "") -> list[dict[str, str]]:
     """Flatten DRF's nested detail into one entry per error: {"field": "grants.0.tool", "code",
     "message"}.
     """
     if isinstance(detail, dict):
-        return [entry for key, value in detail.items() for entry in flatten_details(value, join(path, key))]
-    if isinstance(detail, list | tuple):
-        nested = any(isinstance(value, dict | list) for value in detail)
-        return [
-            entry
-            for index, value in enumerate(detail)
-            for entry in flatten_details(value, join(path, index) if nested else path)
-        ]
-    return [{"field": path, "code": getattr(detail, "code", "invalid"), "message": str(detail)}]
+        parts = list(detail.items())
+    elif isinstance(detail, list | tuple):
+        parts = list(enumerate(detail))
+        if not any(isinstance(value, dict | list) for value in detail):
+            parts = [("", value) for value in detail]  # several errors of one field
+    else:
+        return [{"field": path, "code": getattr(detail, "code", "invalid"), "message": str(detail)}]
+    entries = []
+    for key, value in parts:
+        entries += flatten_details(value, join(path, key))
+    return entries
 
 
 def join(path: str, key: Any) -> str:
-    return path if key == "non_field_errors" else f"{path}.{key}".strip(".")
+    if key == "non_field_errors":
+        return path
+    return f"{path}.{key}".strip(".")
 
 
 def build_error_response(
@@ -173,13 +185,20 @@ def build_error_response(
     details: Any = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    request = context.get("request")
+    shown_details = (details or [])[:MOST_DETAILS]
     body = {
         "code": code,
         "message": message,
         "hint": hint,
-        "details": (details or [])[:MOST_DETAILS],
-        "request_id": getattr(request, "request_id", None)
-        or getattr(getattr(request, "_request", None), "request_id", ""),
+        "details": shown_details,
+        "request_id": find_request_id(context.get("request")),
     }
     return Response({"error": body}, status=status, headers=headers)
+
+
+def find_request_id(request: Any) -> str:
+    """That of the middleware, on Django's request or on the one that REST framework wraps around it."""
+    own = getattr(request, "request_id", None)
+    if own:
+        return own
+    return getattr(getattr(request, "_request", None), "request_id", "")

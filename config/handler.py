@@ -23,7 +23,7 @@ from django.urls import set_script_prefix
 from agents.http.deferred_response import Later
 from plumbing.idle_thread_pool import RestingThreads
 
-from .shares import Shares, TooManyWaiting, too_many
+from .shares import LargeAnswers, TooManyWaiting, too_many
 
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
 
@@ -33,7 +33,7 @@ class ThreadedHandler(ASGIHandler):
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
         self.threads = RestingThreads(THREADS, "web")
-        self.shares = Shares()
+        self.shares = LargeAnswers()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:

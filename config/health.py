@@ -34,8 +34,10 @@ def readyz(request: HttpRequest) -> JsonResponse:
         "sandbox": tested_sandbox,
     }
     answers = {name: check() for name, check in checks.items()}
-    ready = all(answer == "ok" for answer in answers.values())
-    return JsonResponse({"status": "ok" if ready else "unavailable", "checks": answers}, status=200 if ready else 503)
+    is_ready = set(answers.values()) == {"ok"}
+    if not is_ready:
+        return JsonResponse({"status": "unavailable", "checks": answers}, status=503)
+    return JsonResponse({"status": "ok", "checks": answers})
 
 
 def metrics_page(request: HttpRequest) -> HttpResponse:
@@ -60,9 +62,11 @@ def check_database_health() -> str:
 
 
 def broker() -> str:
-    """That of the carrier."""
+    """Whether the carrier's broker answers."""
     problem = carriers.current().problem()
-    return f"not reachable: {first_line(problem)}" if problem else "ok"
+    if problem:
+        return f"not reachable: {first_line(problem)}"
+    return "ok"
 
 
 def tested_sandbox() -> str:
@@ -79,18 +83,23 @@ def test_sandbox() -> str:
     outcome = sandbox.execute(SELF_TEST, {"a": 2, "b": 3})
     if outcome.result == 5:
         return "ok"
-    return f"a test function ended with {outcome.status}: {outcome.error.message if outcome.error else 'wrong result'}"
+    reason = outcome.error.message if outcome.error else "wrong result"
+    return f"a test function ended with {outcome.status}: {reason}"
 
 
 def may_read_metrics(request: HttpRequest) -> bool:
     """Behind a proxy every request comes from loopback, so a forwarded request needs a key."""
-    direct = not FORWARDED & {name.lower() for name in request.headers}
-    if direct and request.META.get("REMOTE_ADDR") in LOOPBACK and settings.METRICS_ON_LOOPBACK:
+    names = {name.lower() for name in request.headers}
+    is_direct = not FORWARDED & names
+    if is_direct and request.META.get("REMOTE_ADDR") in LOOPBACK and settings.METRICS_ON_LOOPBACK:
         return True
     scheme, _, presented = request.headers.get("Authorization", "").partition(" ")
-    key = ApiKey.find(presented.strip()) if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return False
+    key = ApiKey.find(presented.strip())
     return key is not None and key.allows("runs:read") and key.user.is_superuser
 
 
 def first_line(error: object) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]

@@ -97,7 +97,8 @@ def observation(answer: Answer) -> Answer:
 
 def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> None:
     seconds = time.perf_counter() - began
-    route = request.resolver_match.route if request.resolver_match else "unknown"
+    match = request.resolver_match
+    route = match.route if match else "unknown"
     metrics.observe_request(request.method or "", route, response.status_code, seconds)
     if settings.LOG_REQUESTS:
         log.info("%s %s %d %.1f ms", request.method, logged_path(request), response.status_code, seconds * 1000)
@@ -106,7 +107,8 @@ def observe(request: HttpRequest, response: HttpResponseBase, began: float) -> N
 def logged_path(request: HttpRequest) -> str:
     """The path; of an address that contains a secret, its route."""
     match = request.resolver_match
-    return f"/{match.route}" if match and SECRETS & match.kwargs.keys() else request.path
+    has_secret = match is not None and bool(SECRETS & match.kwargs.keys())
+    return f"/{match.route}" if match and has_secret else request.path
 
 
 def content_policy(answer: Answer) -> Answer:

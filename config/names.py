@@ -27,28 +27,42 @@ def fields(model: type[Model]) -> list[Field]:
 def translate() -> None:
     """Once, when all models are there: each name is looked up again whenever it is shown."""
     for label in OURS:
-        apps.get_app_config(label).verbose_name = in_words(apps.get_app_config(label).verbose_name)
+        app = apps.get_app_config(label)
+        app.verbose_name = in_words(app.verbose_name)
     for model in models():
         meta: Any = model._meta
-        meta.verbose_name, meta.verbose_name_plural = in_words(meta.verbose_name), named(str(meta.verbose_name_plural))
+        meta.verbose_name = in_words(meta.verbose_name)
+        meta.verbose_name_plural = named(str(meta.verbose_name_plural))
         for field in fields(model):
-            field.verbose_name, field.help_text = in_words(field.verbose_name), in_words(field.help_text)
+            field.verbose_name = in_words(field.verbose_name)
+            field.help_text = in_words(field.help_text)
             if field.choices:
                 field.choices = [(value, in_words(label)) for value, label in field.flatchoices]
 
 
 def in_words(text: Any) -> Any:
-    return named(text) if text and not isinstance(text, Promise) else text
+    if not text or isinstance(text, Promise):
+        return text
+    return named(text)
 
 
 def names() -> Iterator[str]:
     """The English names that a page of the admin may show, for `make messages`."""
     from django.contrib import admin
 
-    yield from (apps.get_app_config(label).verbose_name for label in OURS)
+    for label in OURS:
+        yield apps.get_app_config(label).verbose_name
     pages = admin.site._registry
-    inner = {inline.model for page in pages.values() for inline in page.inlines}
-    for model in (model for model in models() if model in pages or model in inner):
-        yield from (model._meta.verbose_name, model._meta.verbose_name_plural)
+    edited = set(pages)
+    for page in pages.values():
+        edited.update(inline.model for inline in page.inlines)
+    for model in models():
+        if model not in edited:
+            continue
+        yield model._meta.verbose_name
+        yield model._meta.verbose_name_plural
         for field in fields(model):
-            yield from (field.verbose_name, field.help_text, *(label for _, label in field.flatchoices))
+            yield field.verbose_name
+            yield field.help_text
+            for _, label in field.flatchoices:
+                yield label

@@ -93,8 +93,9 @@ class SchemaView(SpectacularAPIView):
         is_compressed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
         document = documents.get(request.accepted_renderer.format, is_compressed)
         # `If-None-Match` is looked at before the body is copied into an answer.
-        unchanged = get_conditional_response(request, etag=document.etag, response=HttpResponse())
-        response = unchanged if unchanged.status_code != 200 else self.respond(request, document, is_compressed)
+        response = get_conditional_response(request, etag=document.etag, response=HttpResponse())
+        if response.status_code == 200:
+            response = self.respond(request, document, is_compressed)
         response.headers["ETag"] = document.etag
         response.headers["Cache-Control"] = "no-cache"  # may be kept, and asked about with its tag
         return response
@@ -126,10 +127,13 @@ def any_value(result: Any, **_: Any) -> Any:
     """A nullable JSON field is any value: “one of anything or null” would refuse null, which
     matches both.
     """
-    if isinstance(result, dict):
-        kept = {key: value for key, value in result.items() if not (key == "oneOf" and value == ANY_OR_NULL)}
-        return {key: any_value(value) for key, value in kept.items()}
-    return [any_value(one) for one in result] if isinstance(result, list) else result
+    if isinstance(result, list):
+        return [any_value(one) for one in result]
+    if not isinstance(result, dict):
+        return result
+    if result.get("oneOf") == ANY_OR_NULL:
+        result = {key: value for key, value in result.items() if key != "oneOf"}
+    return {key: any_value(value) for key, value in result.items()}
 
 
 def empty_or_address(result: Any, **_: Any) -> Any:
@@ -161,7 +165,8 @@ def rows_of_lists(result: Any, **_: Any) -> Any:
     schemas = result.get("components", {}).get("schemas", {})
     pages = [one for name, one in schemas.items() if name.startswith("Paginated")]
     for page in pages:
-        row = schemas.get(page["properties"]["results"]["items"].get("$ref", "").rpartition("/")[2], {})
+        reference = page["properties"]["results"]["items"].get("$ref", "")
+        row = schemas.get(reference.rpartition("/")[2], {})
         if "properties" in row:
             row["properties"][TRUNCATED] = CUT_NAMES
     return result

@@ -31,7 +31,7 @@ class TooManyWaiting(Exception):
     """This person's requests already wait in a long line."""
 
 
-class Shares:
+class LargeAnswers:
     """Who has got large answers lately, and the turns of these people."""
 
     def __init__(self) -> None:
@@ -97,19 +97,29 @@ class Shares:
             return
         now = time.monotonic()
         if len(self.people) >= MOST_KNOWN:
-            self.people = {key: one for key, one in list(self.people.items()) if one[1] > now}
+            self._forget_past(now)
         self.people[credential] = (person, now + FOR_S)
+
+    def _forget_past(self, now: float) -> None:
+        known = {}
+        for credential, (person, until) in list(self.people.items()):  # other threads add to it
+            if until > now:
+                known[credential] = (person, until)
+        self.people = known
 
 
 def find_credential(scope: Any) -> Credential:
     """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none."""
-    session = settings.SESSION_COOKIE_NAME.encode()
-    credentials = [
-        value
-        for name, value in scope["headers"]
-        if name in (b"authorization", b"x-api-key") or (name == b"cookie" and session in value)
-    ]
-    return sha256(b"\n".join(credentials)).digest() if credentials else b""
+    session_cookie = settings.SESSION_COOKIE_NAME.encode()
+    credentials = []
+    for name, value in scope["headers"]:
+        is_key = name in (b"authorization", b"x-api-key")
+        is_session = name == b"cookie" and session_cookie in value
+        if is_key or is_session:
+            credentials.append(value)
+    if not credentials:
+        return b""
+    return sha256(b"\n".join(credentials)).digest()
 
 
 def too_many() -> JsonResponse:

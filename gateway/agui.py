@@ -43,9 +43,12 @@ from .sse import HEARTBEAT, build_sse_response, sse
 from .turns import Turn
 
 JSON = Any
-MOST_MESSAGES = 1000  # of a thread that is read again: the newest ones, as far as one answer holds them
-FINISH = "muster.finish"  # the custom event that says why a reply ended too early
-THREAD = "thread"  # where a session's metadata keeps the frontend's name of it
+# Of a thread that is read again: the newest ones, as far as one answer holds them.
+MOST_MESSAGES = 1000
+# The custom event that says why a reply ended too early.
+FINISH = "muster.finish"
+# Where a session's metadata keeps the frontend's name of it.
+THREAD = "thread"
 YES_OR_NO = {
     "type": "object",
     "properties": {"approved": {"type": "boolean"}, "note": {"type": "string"}, "arguments": {"type": "object"}},
@@ -63,7 +66,8 @@ class AgentView(APIView):
         body = parse_agui_input(request.data)
         with count_user_stream(request.user) as respond:
             turn = start_agui_turn(request, name, body)
-            return respond(build_sse_response(request, stream_agui_events(turn, body.thread_id, body.run_id)))
+            source = stream_agui_events(turn, body.thread_id, body.run_id)
+            return respond(build_sse_response(request, source))
 
 
 @extend_schema(exclude=True)
@@ -77,11 +81,13 @@ class ThreadView(APIView):
         if session is None:
             raise NotFound("There is no such thread that you can see.")
         run = Run.objects.filter(session=session, parent=None).order_by("-id").first()
+        turn = Turn(run) if run else None
         rows = session.messages.filter(role__in=["user", "assistant"])
-        newest, _more = read_page(rows.order_by("-seq"), MOST_MESSAGES)  # the protocol has no pages
+        # The protocol has no pages.
+        newest, _more = read_page(rows.order_by("-seq"), MOST_MESSAGES)
         messages = [message_json(row) for row in reversed(newest)]
         with count_user_stream(request.user) as respond:
-            return respond(build_sse_response(request, snapshot(messages, Turn(run) if run else None, thread)))
+            return respond(build_sse_response(request, snapshot(messages, turn, thread)))
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
@@ -92,23 +98,29 @@ def parse_agui_input(body: JSON) -> RunAgentInput:
     try:
         return RunAgentInput.model_validate(body)
     except ValidationError as error:
-        details = [
-            {"field": ".".join(map(str, one["loc"]))[:200], "code": "invalid", "message": one["msg"]}
-            for one in error.errors()[:20]
-        ]
+        details = []
+        for problem in error.errors()[:20]:
+            field = ".".join(map(str, problem["loc"]))[:200]
+            details.append({"field": field, "code": "invalid", "message": problem["msg"]})
         raise Invalid("This is not an AG-UI run input.", hint="See details.", details=details)
 
 
 def start_agui_turn(request: Any, name: str, body: RunAgentInput) -> Turn:
     """Answer what a run of the thread waits for, or start a run with the last message of the user."""
-    if body.resume or (body.messages and body.messages[-1].role == "tool"):
+    ends_in_result = bool(body.messages) and body.messages[-1].role == "tool"
+    if body.resume or ends_in_result:
         return resume_agui_run(request, body)
-    sent = [one for message in body.messages if (one := parse_agui_message(message))]
+    messages = [parse_agui_message(message) for message in body.messages]
+    sent = [message for message in messages if message is not None]
     if not sent or sent[-1].role != "user":
         raise Invalid("The last message must be the user's, or the result of a call.", code="invalid_messages")
-    session = find_agui_session(request.user, body.thread_id) or new_session(request.user, body.thread_id, sent[:-1])
+    # What was sent before opens a new thread; an old one has it already.
+    session = find_agui_session(request.user, body.thread_id)
+    if session is None:
+        session = new_session(request.user, body.thread_id, sent[:-1])
     context = [f"{one.description}: {one.value}" for one in body.context or ()]
     instructions = join_instructions(body, context)
+    tools = [tool_json(tool) for tool in body.tools or ()]
     return turns.start_turn(
         user=request.user,
         key=find_key(request),
@@ -116,7 +128,7 @@ def start_agui_turn(request: Any, name: str, body: RunAgentInput) -> Turn:
         parts=sent[-1].parts,
         session=session,
         is_watched=True,
-        tools=[tool_json(tool) for tool in body.tools or ()] or None,
+        tools=tools or None,
         asked={"instructions": instructions} if instructions else None,
         untrusted_input=find_instruction_origin(body),
         metadata={"agui_run": body.run_id[:200]},
@@ -127,10 +139,12 @@ def find_instruction_origin(body: RunAgentInput) -> str:
     """Where text in the instructions comes from that anybody may have written: what the page shows, and instructions
     amid the history.
     """
-    kinds = [isinstance(one, SystemMessage | DeveloperMessage) for one in body.messages]
-    others = kinds.index(False) if False in kinds else len(kinds)
-    if any(kinds[others:]):
-        return "instructions in the conversation that was sent along"
+    has_begun = False
+    for message in body.messages:
+        if not isinstance(message, SystemMessage | DeveloperMessage):
+            has_begun = True
+        elif has_begun:
+            return "instructions in the conversation that was sent along"
     return "the page's context" if body.context else ""
 
 
@@ -143,12 +157,19 @@ def join_instructions(body: RunAgentInput, context: list[str]) -> str:
 
 
 def find_agui_session(user: Any, thread: str) -> Session | None:
+    """The session with this id, or the one that a frontend named so."""
+    session = None
     try:
         session = BY_ID.first(user=user.pk, id=UUID(thread))
     except ValueError:
-        session = None
-    named = BY_NAME.all(user=user.pk, name=thread[:200]) if session is None and "\0" not in thread else ()
-    return session or next((row for row in named if row.metadata.get(THREAD) == thread), None)
+        pass  # a name
+    if session is not None or "\0" in thread:
+        return session
+    # The column holds the beginning of a long name, the metadata the whole.
+    for row in BY_NAME.all(user=user.pk, name=thread[:200]):
+        if row.metadata.get(THREAD) == thread:
+            return row
+    return None
 
 
 def build_agui_sessions_query(user: Any) -> Any:
@@ -172,17 +193,14 @@ def new_session(user: Any, thread: str, earlier: Iterable[SentMessage]) -> Sessi
 
 def parse_agui_message(message: Any) -> SentMessage | None:
     """Text and pictures of the user, and text of the assistant; the server keeps the rest itself."""
-    if isinstance(message, AssistantMessage):
-        return SentMessage("assistant", [{"type": "text", "text": message.content}]) if message.content else None
+    if isinstance(message, AssistantMessage) and message.content:
+        return SentMessage("assistant", [{"type": "text", "text": message.content}])
     if not isinstance(message, UserMessage):
         return None
     content = message.content
-    parts = (
-        [{"type": "text", "text": content}]
-        if isinstance(content, str)
-        else [convert_agui_part(part) for part in content]
-    )
-    return SentMessage("user", parts)
+    if isinstance(content, str):
+        return SentMessage("user", [{"type": "text", "text": content}])
+    return SentMessage("user", [convert_agui_part(part) for part in content])
 
 
 def convert_agui_part(part: Any) -> dict[str, JSON]:
@@ -196,12 +214,15 @@ def convert_agui_part(part: Any) -> dict[str, JSON]:
 
 
 def tool_json(tool: Any) -> dict[str, JSON]:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters or {"type": "object"}}
+    schema = tool.parameters or {"type": "object"}
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
 def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
     """Results of the frontend's tools, answers to questions, and decisions; each once."""
-    results, declined, decisions = {}, [], {}
+    results = {}
+    declined = []
+    entries_by_approval = {}
     for message in reversed(body.messages):
         if message.role != "tool":
             break
@@ -209,25 +230,32 @@ def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
     approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
     for entry in body.resume or ():
         id = parse_waiting_id(entry.interrupt_id)
+        # An interrupt is an approval or a question, which the frontend cannot tell apart.
         if id in approvals:
-            decisions[id] = entry
+            entries_by_approval[id] = entry
         elif entry.status == "cancelled":
             declined.append(id)
         else:
             results[id] = entry.payload
-    if decisions:
+    if entries_by_approval:
         require_scope(request, DECIDE)
-    return turns.answer_waiting_run(request.user, results, declined=declined, decisions=[
-        (approvals[id], parse_agui_decision(entry)) for id, entry in decisions.items()
-    ])  # fmt: skip
+    decisions = [(approvals[id], parse_agui_decision(entry)) for id, entry in entries_by_approval.items()]
+    return turns.answer_waiting_run(request.user, results, declined=declined, decisions=decisions)
 
 
 def parse_agui_decision(entry: Any) -> dict[str, JSON]:
-    payload = entry.payload if isinstance(entry.payload, dict) else {"approved": entry.payload is True}
-    approved = entry.status == "resolved" and payload.get("approved") is True
-    arguments = payload.get("arguments") if isinstance(payload.get("arguments"), dict) else None
-    note = payload.get("note") if isinstance(payload.get("note"), str) else ""
-    return {"decision": "approve" if approved else "deny", "arguments": arguments if approved else None, "note": note}
+    """A decision as arguments of `runs.calls.approvals.decide_approval`. A plain `true` approves as well."""
+    payload = entry.payload
+    if not isinstance(payload, dict):
+        payload = {"approved": payload is True}
+    is_approved = entry.status == "resolved" and payload.get("approved") is True
+    arguments = payload.get("arguments")
+    note = payload.get("note")
+    return {
+        "decision": "approve" if is_approved else "deny",
+        "arguments": arguments if is_approved and isinstance(arguments, dict) else None,
+        "note": note if isinstance(note, str) else "",
+    }
 
 
 def parse_waiting_id(text: str) -> UUID:
@@ -247,10 +275,12 @@ class Translator:
         self.prefix = prefix
         self.reading = Reading(for_answers=True)
         self.interrupts: dict[str, dict[str, JSON]] = {}
-        self.calls: list[str] = []  # of the frontend's tools
+        # The calls of the frontend's tools.
+        self.calls: list[str] = []
 
     def take(self, step: Step) -> list[dict[str, JSON]]:
-        data, message = step.data, f"{self.prefix}-{step.data.get('turn', 0)}"
+        data = step.data
+        message = f"{self.prefix}-{data.get('turn', 0)}"
         if step.kind == BEGIN:
             return [{"type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant"}]
         if step.kind == TEXT:
@@ -260,9 +290,7 @@ class Translator:
         if step.kind == CALL:
             return call_events(data)
         if step.kind == RESULT:
-            id = data["id"]
-            result = {"messageId": f"result-{id}", "toolCallId": id, "content": result_text(data), "role": "tool"}
-            return [{"type": "TOOL_CALL_RESULT", **result}]
+            return [result_event(data)]
         self.note(step)
         return []
 
@@ -277,53 +305,89 @@ class Translator:
             self.calls.append(data["call"])
 
     def ending(self, thread: str, run: str) -> dict[str, JSON]:
-        ids = {"threadId": thread, "runId": run}
         end = self.reading.end
-        if end is None and self.interrupts:
-            outcome = {"type": "interrupt", "interrupts": list(self.interrupts.values())}
-            return {"type": "RUN_FINISHED", **ids, "outcome": outcome}
+        event: dict[str, JSON] = {"type": "RUN_FINISHED", "threadId": thread, "runId": run}
         if end is None:
-            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "success", "pendingToolCallIds": self.calls}}
-        used = {"inputTokens": end["usage"]["input_tokens"], "outputTokens": end["usage"]["output_tokens"]}
-        if end["status"] == "cancelled":
-            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "cancelled"}, "usage": [used]}
-        if end["status"] in ("succeeded", "partial"):
-            result = {} if end["output"] is None else {"result": end["output"]}
-            return {"type": "RUN_FINISHED", **ids, "outcome": {"type": "success"}, **result, "usage": [used]}
-        error = end.get("error") or {}
-        message = error.get("message", end["status"])
-        return {"type": "RUN_ERROR", "message": message, "code": error.get("code", end["status"]), "usage": [used]}
+            event["outcome"] = self.describe_pause()
+            return event
+        status = end["status"]
+        usage = {"inputTokens": end["usage"]["input_tokens"], "outputTokens": end["usage"]["output_tokens"]}
+        if status == "cancelled":
+            event["outcome"] = {"type": "cancelled"}
+        elif status in ("succeeded", "partial"):
+            event["outcome"] = {"type": "success"}
+            if end["output"] is not None:
+                event["result"] = end["output"]
+        else:
+            error = end.get("error") or {}
+            event = {
+                "type": "RUN_ERROR",
+                "message": error.get("message", status),
+                "code": error.get("code", status),
+            }
+        event["usage"] = [usage]
+        return event
+
+    def describe_pause(self) -> dict[str, JSON]:
+        """What the run waits for."""
+        if self.interrupts:
+            return {"type": "interrupt", "interrupts": list(self.interrupts.values())}
+        return {"type": "success", "pendingToolCallIds": self.calls}
 
 
 def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
     id = data["id"]
+    arguments = render_result_value(data["arguments"])
     return [
         {"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": data["name"]},
-        {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": render_result_value(data["arguments"])},
+        {"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments},
         {"type": "TOOL_CALL_END", "toolCallId": id},
     ]
 
 
-def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
-    schema = {"responseSchema": data["schema"]} if isinstance(data["schema"], dict) else {}
+def result_event(data: dict[str, JSON]) -> dict[str, JSON]:
+    id = data["id"]
     return {
-        "id": data["call"], "reason": "input_required", "message": data["prompt"], "toolCallId": data["call"],
-        **build_expiry(data), **schema,
-    }  # fmt: skip
+        "type": "TOOL_CALL_RESULT",
+        "messageId": f"result-{id}",
+        "toolCallId": id,
+        "content": result_text(data),
+        "role": "tool",
+    }
+
+
+def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    interrupt = {
+        "id": data["call"],
+        "reason": "input_required",
+        "message": data["prompt"],
+        "toolCallId": data["call"],
+        **build_expiry(data),
+    }
+    if isinstance(data["schema"], dict):
+        interrupt["responseSchema"] = data["schema"]
+    return interrupt
 
 
 def approval_json(data: dict[str, JSON]) -> dict[str, JSON]:
-    call = {"toolCallId": data["call"]} if data["call"] else {}
-    return {
-        "id": data["id"], "reason": "tool_approval", "message": f"{data['tool']}: {data['reason']}",
-        "responseSchema": YES_OR_NO, **build_expiry(data),
-        "metadata": {"tool": data["tool"], "arguments": data["arguments"]}, **call,
-    }  # fmt: skip
+    interrupt = {
+        "id": data["id"],
+        "reason": "tool_approval",
+        "message": f"{data['tool']}: {data['reason']}",
+        "responseSchema": YES_OR_NO,
+        **build_expiry(data),
+        "metadata": {"tool": data["tool"], "arguments": data["arguments"]},
+    }
+    if data["call"]:
+        interrupt["toolCallId"] = data["call"]
+    return interrupt
 
 
 def build_expiry(data: dict[str, JSON]) -> dict[str, JSON]:
     """The client's types know no null."""
-    return {"expiresAt": data["expires_at"]} if data["expires_at"] else {}
+    if not data["expires_at"]:
+        return {}
+    return {"expiresAt": data["expires_at"]}
 
 
 async def stream_agui_events(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
@@ -341,7 +405,9 @@ async def following(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
         for step in translator.reading.take(frame):
             for event in translator.take(step):
                 yield sse(event)
-    if cut := translator.reading.cut:  # the event of the end has no place for it
+    cut = translator.reading.cut
+    # The event of the end has no place for it.
+    if cut:
         yield sse({"type": "CUSTOM", "name": FINISH, "value": {"finish": cut}})
     yield sse(translator.ending(thread, run))
 

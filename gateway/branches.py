@@ -38,31 +38,35 @@ class Point:
 
 def find_point(turn: Turn) -> Point:
     point = Point(turn)
+    # The calls by the ids of the questions about them.
     calls: dict[str, UUID] = {}
     for frame in turns.iterate_replayed_frames(turn, Pause(for_approvals=True)):
+        data = frame.data
         point.last_event = frame.seq or point.last_event
         point.is_over = frame.is_last
-        if frame.type == "input.requested" and frame.data["kind"] == InputRequest.Kind.TOOL:
-            calls[frame.data["id"]] = UUID(frame.data["call"])
-            point.open[UUID(frame.data["call"])] = frame.data["name"]
-        elif frame.type == "input.answered" and frame.data["id"] in calls:
-            point.open.pop(calls[frame.data["id"]], None)
+        if frame.type == "input.requested" and data["kind"] == InputRequest.Kind.TOOL:
+            call = UUID(data["call"])
+            calls[data["id"]] = call
+            point.open[call] = data["name"]
+        elif frame.type == "input.answered" and data["id"] in calls:
+            point.open.pop(calls[data["id"]], None)
     return point
 
 
 def find_asking_turn(user: Any, ids: Sequence[UUID]) -> Turn | None:
     """The turn that ended with these calls of the caller's tools, if it is this person's."""
+    joins = [f"run__{name}" for name in turns.RUN_JOINS]
     requests = InputRequest.objects.visible_to(user).filter(call_id__in=ids, kind=InputRequest.Kind.TOOL)
-    request = requests.select_related(*(f"run__{name}" for name in turns.RUN_JOINS)).order_by("pk").first()
+    request = requests.select_related(*joins).order_by("pk").first()
     if request is None:
         return None
-    # A turn begins where the answers of the one before were stored.
-    call = str(request.call_id)
-    question = RunEvent.objects.filter(run=request.run_id, type="input.requested", data__call=call).first()
+    run_events = RunEvent.objects.filter(run=request.run_id)
+    question = run_events.filter(type="input.requested", data__call=str(request.call_id)).first()
     if question is None:
         return None
-    earlier = RunEvent.objects.filter(run=request.run_id, type="input.answered", seq__lt=question.seq)
-    begins = earlier.order_by("-seq").values_list("seq", flat=True).first()
+    # A turn begins where the answers of the one before were stored.
+    answers = run_events.filter(type="input.answered", seq__lt=question.seq)
+    begins = answers.order_by("-seq").values_list("seq", flat=True).first()
     return Turn(request.run, begins or 0)
 
 
@@ -83,10 +87,13 @@ def continue_turn(
     """
     user = start["user"]
     point = find_point(turn)
-    if results and not point.open and (waiting := turns.find_undecided_turn(user, set(results))):
-        return waiting
+    if results and not point.open:
+        undecided = turns.find_undecided_turn(user, set(results))
+        if undecided:
+            return undecided
     results = select_open_results(point, results)
-    if point.open and not earlier and not parts and not has_pictures and can_answer_run(point, model, more):
+    has_results_alone = not earlier and not parts and not has_pictures
+    if point.open and has_results_alone and can_answer_run(point, model, more):
         try:
             return turns.answer_waiting_run(user, results)
         except AlreadyAnswered:
@@ -103,12 +110,14 @@ def select_open_results(point: Point, results: Mapping[UUID, JSON]) -> dict[UUID
     """The results of the open calls. As with OpenAI's servers, each of them needs one. Results of the agent's own
     calls, which some clients send along, are left out. Raises Invalid for others, and for one that is missing.
     """
-    if missing := [id for id in point.open if id not in results]:
+    missing = [id for id in point.open if id not in results]
+    if missing:
         calls = ", ".join(f"call_{id.hex}" for id in missing[:5])
         raise Invalid(f"Each call of the assistant needs its result; it is missing for {calls}.", code="missing_result")
     others = {id for id in results if id not in point.open}
-    if lacking := others - turns.find_own_calls(others, [point.turn.run.pk]):
-        raise Invalid(f"There is no call “call_{min(lacking).hex}” that waits for you.", code="unknown_call")
+    unknown = others - turns.find_own_calls(others, [point.turn.run.pk])
+    if unknown:
+        raise Invalid(f"There is no call “call_{min(unknown).hex}” that waits for you.", code="unknown_call")
     return {id: results[id] for id in point.open}
 
 
@@ -116,34 +125,40 @@ def can_answer_run(point: Point, model: str, more: dict[str, Any]) -> bool:
     """Whether the run waits for exactly these calls, and the request asks for the same agent, options and tools."""
     run = point.turn.run
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
-    return waits_for == set(point.open) and turns.has_same_wishes(run, model, more)
+    if waits_for != set(point.open):
+        return False
+    return turns.has_same_wishes(run, model, more)
 
 
 def continue_session(point: Point, start: dict[str, Any]) -> Turn:
     """Start the next turn in the turn's own session, if nothing has happened there since; else in a branch."""
-    session = point.turn.run.session
-    assert session is not None
-    start = {name: value for name, value in start.items() if name != "earlier"}
+    run = point.turn.run
+    assert run.session is not None
     with transaction.atomic():
-        locked = Session.objects.select_for_update().get(pk=session.pk)
-        is_last = not point.is_over or locked.last_seq == get_last_message_number(point.turn.run)
-        if is_last and (not point.is_over or not endings.session_is_busy(locked)):
-            return turns.start_turn(**start, session=session)
+        session = Session.objects.select_for_update().get(pk=run.session.pk)
+        is_last = not point.is_over or session.last_seq == get_last_message_number(run)
+        if is_last and (not point.is_over or not endings.session_is_busy(session)):
+            session_start = {name: value for name, value in start.items() if name != "earlier"}
+            return turns.start_turn(**session_start, session=run.session)
     return start_branch(point, {}, {**start, "earlier": []})
 
 
 def get_last_message_number(run: Run, **conditions: Any) -> int:
     """The number of the run's last message in its session; 0 if there is none."""
     rows = Message.objects.filter(run=run, session=run.session_id, **conditions)
-    return rows.order_by("-seq").values_list("seq", flat=True).first() or 0
+    last = rows.order_by("-seq").values_list("seq", flat=True).first()
+    return last or 0
 
 
 @transaction.atomic
 def start_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, Any]) -> Turn:
     """Start the next turn in a new session. A run that waited for these results is ended."""
-    run, user = point.turn.run, start["user"]
+    run = point.turn.run
     assert run.session is not None
-    last = get_last_message_number(run) if point.is_over else get_last_message_number(run, role=Message.Role.USER)
+    if point.is_over:
+        last = get_last_message_number(run)
+    else:
+        last = get_last_message_number(run, role=Message.Role.USER)
     if not last:
         raise Conflict(
             "The message of the previous response was deleted.",
@@ -152,10 +167,12 @@ def start_branch(point: Point, results: Mapping[UUID, JSON], start: dict[str, An
         )
     session = run.session.fork(before=last + 1)
     if not point.is_over:
-        histories.add_made(session, list_made_messages(point, results), is_untrusted=run.has_untrusted)
+        # The run has no reply in the session yet: what it said so far is added.
+        new_messages = list_made_messages(point, results)
+        histories.add_made(session, new_messages, is_untrusted=run.has_untrusted)
     histories.add_sent(session, start.pop("earlier"))
     if point.open and not run.is_done:
-        turns.cancel_left_run(run, user)
+        turns.cancel_left_run(run, start["user"])
     return turns.start_turn(**start, session=session)
 
 
@@ -163,15 +180,18 @@ def list_made_messages(point: Point, results: Mapping[UUID, JSON]) -> list[SentM
     """What the run said and called up to this point. Calls that it made for the caller have these results."""
     run = point.turn.run
     answered = RunEvent.objects.filter(run=run, type="model.finished", seq__lte=point.last_event)
-    last = answered.order_by("-seq").values_list("data__turn", flat=True).first() or 0
-    records: dict[int, list[ToolCallRecord]] = {}
+    last_turn = answered.order_by("-seq").values_list("data__turn", flat=True).first() or 0
+    records_by_turn: dict[int, list[ToolCallRecord]] = {}
     for record in model_messages.list_model_calls(run):
-        records.setdefault(record.turn, []).append(record)
+        records_by_turn.setdefault(record.turn, []).append(record)
+    answers = ModelCall.objects.filter(run=run, error__isnull=True, turn__lte=last_turn)
     messages = []
-    for answer in ModelCall.objects.filter(run=run, error__isnull=True, turn__lte=last).order_by("turn", "id"):
-        if text := (answer.response or {}).get("text"):
+    for answer in answers.order_by("turn", "id"):
+        text = (answer.response or {}).get("text")
+        if text:
             messages.append(SentMessage("assistant", [{"type": "text", "text": text}]))
-        calls = [build_message_call(record, results) for record in records.get(answer.turn, ())]
+        records = records_by_turn.get(answer.turn, ())
+        calls = [build_message_call(record, results) for record in records]
         if calls:
             messages.append(SentMessage("assistant", [{"type": "text", "text": ""}], calls))
     return messages
@@ -179,12 +199,17 @@ def list_made_messages(point: Point, results: Mapping[UUID, JSON]) -> list[SentM
 
 def build_message_call(record: ToolCallRecord, results: Mapping[UUID, JSON]) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls, as the model made it."""
+    # The record is changed in memory alone, so that its text is made as for every call.
     if record.pk in results:
-        value = results[record.pk]
-        record.result, record.outcome, record.untrusted = value, ToolCallRecord.Outcome.OK, True
+        record.result = results[record.pk]
+        record.outcome = ToolCallRecord.Outcome.OK
+        record.untrusted = True
     elif not record.outcome:
-        record.outcome, record.error = ToolCallRecord.Outcome.DENIED, {"code": "denied", "message": "It was not made."}
+        record.outcome = ToolCallRecord.Outcome.DENIED
+        record.error = {"code": "denied", "message": "It was not made."}
     return {
-        "id": model_messages.call_id(record), "name": record.name, "arguments": record.arguments,
+        "id": model_messages.call_id(record),
+        "name": record.name,
+        "arguments": record.arguments,
         "result": model_messages.result_text(record),
-    }  # fmt: skip
+    }

@@ -8,7 +8,9 @@ JSON = Any
 
 
 def refuse_content_part(param: str, message: str, code: str = "invalid_value") -> Invalid:
-    return Invalid(message, code=code, details=[{"field": param, "code": code, "message": message}])
+    """The refusal of a request whose parameter is wrong."""
+    detail = {"field": param, "code": code, "message": message}
+    return Invalid(message, code=code, details=[detail])
 
 
 def parse_image_url(url: JSON, param: str) -> dict[str, JSON]:

@@ -82,26 +82,37 @@ class Registry:
         Raises agents.exceptions.
         """
         earlier, text = split_earlier_messages(messages)
+        # Listens before the run starts: it could end before somebody listened otherwise.
         waiting.ENDS.listen()
-        with transaction.atomic():  # a refused message leaves no conversation behind
+        # A refused message leaves no conversation behind.
+        with transaction.atomic():
+            session = self._session(conversation_id, earlier, agent)
             acceptance = intake.accept_message(
                 user=self.user,
                 text=text,
                 agent=agent,
-                session=self._session(conversation_id, earlier, agent),
+                session=session,
                 input=input,
                 metadata=metadata,
                 asked=options,
                 on_busy="enqueue",
             )
-        ended = waiting.wait_for_end(acceptance.run.pk, wait_s)
+        run = acceptance.run
+        ended = waiting.wait_for_end(run.pk, wait_s)
         name = str(conversation_id or acceptance.session.pk)
         if ended is None:
-            acceptance.run.refresh_from_db()
-            return Reply("", acceptance.run.status, str(acceptance.run.pk), name)
-        reply = (ended["reply"] or {}).get("text", "")
-        error, usage = ended["error"], ended["usage"]
-        return Reply(reply, ended["status"], str(acceptance.run.pk), name, ended["output"], error, usage)
+            run.refresh_from_db()
+            return Reply("", run.status, str(run.pk), name)
+        reply = ended["reply"] or {}
+        return Reply(
+            text=reply.get("text", ""),
+            status=ended["status"],
+            run_id=str(run.pk),
+            conversation_id=name,
+            output=ended["output"],
+            error=ended["error"],
+            usage=ended["usage"],
+        )
 
     def get_agent(self, name: str) -> LiveAgent:
         """The live agent with that name. Its `reply` asks the model once and records nothing: use
@@ -123,7 +134,8 @@ class Registry:
             raise Invalid("A definition needs a name.", code="nameless")
         files.refuse_unknown(whole)
         with plain_refusals():
-            files.apply_changes(files.plan_changes([whole], owner=self.user), owner=self.user, actor=self.user)
+            changes = files.plan_changes([whole], owner=self.user)
+            files.apply_changes(changes, owner=self.user, actor=self.user)
         return Agent.objects.select_related("published").get(owner=self.user, name=whole["name"])
 
     def list_agents(self) -> list[Agent]:
@@ -143,15 +155,19 @@ class Registry:
 
     def _own_session(self, word: str | None, earlier: Sequence[dict[str, JSON]], agent: str | None) -> Session:
         """The session with that name, or a new one that starts with the earlier messages."""
-        mine = Session.objects.visible_to(self.user)
-        if word is not None and (session := mine.named("conversation", word).first()):
-            return session
-        metadata = {"conversation": word} if word is not None else {}
+        thread = None
+        metadata: dict[str, JSON] = {}
+        if word is not None:
+            named = Session.objects.visible_to(self.user).named("conversation", word).first()
+            if named:
+                return named
+            thread = word[:200]
+            metadata = {"conversation": word}
         with_agent = Agent.objects.for_use(self.user, agent) if agent else None
         session = Session.objects.create(
             owner=self.user,
             agent=with_agent,
-            thread=word[:200] if word is not None else None,
+            thread=thread,
             metadata=metadata,
             variables={"agent_depth": 0},
         )
@@ -223,13 +239,15 @@ def split_earlier_messages(messages: str | Sequence[dict[str, JSON]]) -> tuple[l
         return [], messages
     if not messages or any(not isinstance(one, dict) or one.get("role") not in Message.Role.values for one in messages):
         raise Invalid('Each message is {"role": "user" | "assistant" | "system", "content"}.', code="invalid_messages")
-    if messages[-1]["role"] != Message.Role.USER:
+    last = messages[-1]
+    if last["role"] != Message.Role.USER:
         raise Invalid("The last message must be the user's.", code="invalid_messages")
     earlier = [one for one in messages[:-1] if one["role"] in (Message.Role.USER, Message.Role.ASSISTANT)]
-    last = messages[-1].get("content")
-    return earlier, last if isinstance(last, str) else "\n".join(
-        part.get("text", "") for part in convert_message_content(last)
-    )
+    content = last.get("content")
+    if isinstance(content, str):
+        return earlier, content
+    texts = [part.get("text", "") for part in convert_message_content(content)]
+    return earlier, "\n".join(texts)
 
 
 def convert_message_content(content: JSON) -> list[dict[str, JSON]]:

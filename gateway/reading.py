@@ -40,14 +40,18 @@ class Reading:
         """`for_answers`: a question that is answered has its call's result too, not only a call that was approved."""
         self.for_answers = for_answers
         self.pause = Pause(for_approvals=for_approvals)
-        self.turn: int | None = None  # of the message that is being written
+        # The turn of the message that is being written.
+        self.turn: int | None = None
         self.text = ""
         self.has_text = False
-        self.kinds: dict[str, str] = {}  # kind of each call by its id
+        # The kind of each call by its id.
+        self.kinds: dict[str, str] = {}
         self.end: dict[str, JSON] | None = None
-        self.cut = ""  # why the last answer of the model ended too early: length, content_filter
+        # Why the last answer of the model ended too early: length, content_filter.
+        self.cut = ""
         self.is_paused = False
-        self.usage: dict[str, int] | None = None  # of the turn's own calls of the model; None if there was none
+        # Of the turn's own calls of the model; None if there was none.
+        self.usage: dict[str, int] | None = None
 
     def take(self, frame: Frame) -> Iterator[Step]:
         data = frame.data
@@ -62,7 +66,8 @@ class Reading:
                     yield from self.write(data["turn"], 0, data["text"])
                 yield from self.close()
             case "tool.called" if data["kind"] == "caller" and data.get("refused"):
-                self.kinds[data["id"]] = "caller"  # a client would make the call that it is shown
+                # A client would make the call that it is shown.
+                self.kinds[data["id"]] = "caller"
             case "tool.called" if not data["parent_call"]:
                 self.kinds[data["id"]] = data["kind"]
                 yield Step(CALL, data)
@@ -71,7 +76,8 @@ class Reading:
             case "tool.finished" | "tool.denied" if self.kinds.get(data["id"], "caller") != "caller":
                 yield Step(RESULT, data)
             case "approval.decided" if data.get("call"):
-                self.kinds.setdefault(data["call"], "")  # the turn may begin after its call
+                # The turn may begin after its call.
+                self.kinds.setdefault(data["call"], "")
             case "input.answered" if self.for_answers and data.get("kind") == "form":
                 self.kinds.setdefault(data["call"], "")
             case "approval.requested":
@@ -83,23 +89,33 @@ class Reading:
         self.is_paused = self.pause.ends_with(frame) and self.end is None
 
     def count(self, data: dict[str, JSON]) -> None:
-        used = self.usage or {"input_tokens": 0, "output_tokens": 0}
-        self.usage = {name: used[name] + (data.get(name) or 0) for name in used}
+        if self.usage is None:
+            self.usage = {"input_tokens": 0, "output_tokens": 0}
+        for name in self.usage:
+            self.usage[name] += data.get(name) or 0
 
     def spent(self, turn: Turn) -> dict[str, int]:
         """Tokens of this turn: each call of a model counts in the turn in which it was made. A run that called none
         itself, such as a chain's, has those of the runs below it.
         """
-        of_run = None if turn.after or self.end is None else self.end.get("usage")
-        return self.usage or of_run or {"input_tokens": 0, "output_tokens": 0}
+        nothing = {"input_tokens": 0, "output_tokens": 0}
+        if self.usage:
+            return self.usage
+        if turn.after or self.end is None:
+            return nothing
+        return self.end.get("usage") or nothing
 
     def write(self, turn: int, offset: int, text: str) -> Iterator[Step]:
         """Text at an offset of the turn's message; what is there already is left out."""
         if self.turn != turn:
             yield from self.close()
-            self.turn, self.text, self.has_text = turn, "", True
+            self.turn = turn
+            self.text = ""
+            self.has_text = True
             yield Step(BEGIN, {"turn": turn, "text": ""})
-        if piece := text[max(0, len(self.text) - offset) :]:
+        overlap = max(0, len(self.text) - offset)
+        piece = text[overlap:]
+        if piece:
             self.text += piece
             yield Step(TEXT, {"turn": turn, "text": piece})
 
@@ -119,25 +135,29 @@ class Reading:
     def finish(self, data: dict[str, JSON]) -> Iterator[Step]:
         """The reply of a run that ended without an answer of the model is the tool's result."""
         self.end = data
-        self.cut = name_cut((data.get("reply") or {}).get("finish") or "") or self.cut
-        reply = (data.get("reply") or {}).get("text")
-        if reply and not self.has_text:
-            yield from self.write(0, 0, reply)
+        reply = data.get("reply") or {}
+        self.cut = name_cut(reply.get("finish") or "") or self.cut
+        text = reply.get("text")
+        if text and not self.has_text:
+            yield from self.write(0, 0, text)
         yield from self.close()
         yield Step(END, data)
 
 
 def render_result_value(value: JSON) -> str:
-    return value if isinstance(value, str) else json_values.dump_json(value).decode()
+    if isinstance(value, str):
+        return value
+    return json_values.dump_json(value).decode()
 
 
 def result_text(data: dict[str, JSON]) -> str:
     """The result of a call as its model reads it; of a failed one {"error": …}."""
     if data.get("outcome") != "ok":
-        return render_result_value(
-            {"error": data.get("error") or {"code": "denied", "message": data.get("reason", "")}}
-        )
-    return data["text"] if data.get("text") is not None else render_result_value(data["result"])
+        error = data.get("error") or {"code": "denied", "message": data.get("reason", "")}
+        return render_result_value({"error": error})
+    if data.get("text") is not None:
+        return data["text"]
+    return render_result_value(data["result"])
 
 
 def file_url(id: Any) -> str:

@@ -24,7 +24,9 @@ def build_sse_response(
     goes away stops the run only if the source is `bound` to it. They end with `standing`, by default the
     caller's credential.
     """
-    content = while_good(source, standing or CredentialCheck.of(request.auth, getattr(request, "session", None)))
+    if standing is None:
+        standing = CredentialCheck.of(request.auth, getattr(request, "session", None))
+    content = while_good(source, standing)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 
@@ -46,7 +48,8 @@ def left(run: Run, user: Any) -> None:
 
 
 def sse(data: dict[str, Any], event: str = "") -> bytes:
-    return b"%sdata: %s\n\n" % (f"event: {event}\n".encode() if event else b"", json_values.dump_json(data))
+    name = f"event: {event}\n".encode() if event else b""
+    return b"%sdata: %s\n\n" % (name, json_values.dump_json(data))
 
 
 DONE = b"data: [DONE]\n\n"

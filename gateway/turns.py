@@ -32,9 +32,11 @@ from runs.queue import endings
 
 JSON = Any
 RUN_JOINS = ("agent", "session", "version")
-LONGEST_WAIT_S = 600.0  # of a request that waits for the end of its turn
+# How long a request waits for the end of its turn.
+LONGEST_WAIT_S = 600.0
 GONE_ON = "the caller continued the conversation in another request"
-ROUTER = "router"  # the name under which the router chooses the agent
+# The name under which the router chooses the agent.
+ROUTER = "router"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def find_turn(user: Any, id: str) -> Turn | None:
         return None
     rows = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = rows.filter(pk=pk).first()
-    return Turn(run, int(after or 0)) if run else None
+    if run is None:
+        return None
+    return Turn(run, int(after or 0))
 
 
 def start_turn(
@@ -82,12 +86,16 @@ def start_turn(
     person writes nothing. Raises what accept_message raises.
     """
     earlier = list(earlier) if session is None else []
-    agent, version = parse_pinned_agent(agent) if isinstance(agent, str) else (agent, None)
-    if version is not None:
-        more["version"] = version
-    is_named = is_resent and session is None
-    thread = histories.build_history_name([*earlier, SentMessage("user", parts)]) if is_named else None
-    with transaction.atomic() if earlier else nullcontext():  # a refused message leaves no session behind
+    if isinstance(agent, str):
+        agent, version = parse_pinned_agent(agent)
+        if version is not None:
+            more["version"] = version
+    thread = None
+    if is_resent and session is None:
+        # The name by which the next request finds this conversation; see histories.py.
+        thread = histories.build_history_name([*earlier, SentMessage("user", parts)])
+    # A refused message leaves no session behind.
+    with transaction.atomic() if earlier else nullcontext():
         if earlier:
             session = create_history_session(user, agent, earlier, thread)
         elif thread is not None:
@@ -133,13 +141,25 @@ def create_history_session(
     user: Any, agent: Agent | str | None, earlier: list[SentMessage], thread: str | None = None
 ) -> Session:
     """A new session that begins with a conversation that the caller sent along."""
-    name = agent_named(user, agent)
-    row = intake.NAMED.for_use(user, name) if isinstance(name, str) else name
-    first = next((one for one in earlier if one.role == Message.Role.USER), None)
-    title = next((part["text"] for part in first.parts if part.get("text")), "") if first else ""
-    session = Session(owner=user, agent=row, title=title[:80].strip(), thread=thread, variables={"agent_depth": 0})
+    row = agent_named(user, agent)
+    if isinstance(row, str):
+        row = intake.NAMED.for_use(user, row)
+    title = find_history_title(earlier)
+    session = Session(owner=user, agent=row, title=title, thread=thread, variables={"agent_depth": 0})
     histories.add_sent(session, earlier, is_known=histories.is_known(user, earlier))
     return session
+
+
+def find_history_title(messages: list[SentMessage]) -> str:
+    """The beginning of the first text of the person."""
+    for message in messages:
+        if message.role != Message.Role.USER:
+            continue
+        for part in message.parts:
+            if part.get("text"):
+                return part["text"][:80].strip()
+        break
+    return ""
 
 
 def answer_waiting_run(
@@ -157,22 +177,28 @@ def answer_waiting_run(
     left out; if such a call waits for an approval, the turn goes on until it is decided. Raises
     Invalid, Forbidden, Conflict (already_answered, already_decided).
     """
+    calls = [*results, *declined]
     rows = InputRequest.objects.visible_to(user).select_related(*(f"run__{name}" for name in RUN_JOINS))
-    requests = {request.call_id: request for request in rows.filter(call_id__in=[*results, *declined])}
-    lacking = {one for one in (*results, *declined) if one not in requests}
-    if lacking and not requests and not decisions and (turn := find_undecided_turn(user, lacking)):
-        return turn
-    lacking -= find_own_calls(lacking, {request.run_id for request in requests.values()})
-    if lacking:
-        raise Invalid(f"There is no call “{min(map(str, lacking))}” that waits for you.", code="unknown_call")
-    results = {call: value for call, value in results.items() if call in requests}
-    runs = {request.run_id for request in requests.values()} | {approval.run_id for approval, _ in decisions}
-    if len(runs) != 1:
+    requests = {request.call_id: request for request in rows.filter(call_id__in=calls)}
+    unknown = {call for call in calls if call not in requests}
+    if unknown and not requests and not decisions:
+        undecided = find_undecided_turn(user, unknown)
+        if undecided:
+            return undecided
+    run_ids = {request.run_id for request in requests.values()}
+    unknown -= find_own_calls(unknown, run_ids)
+    if unknown:
+        raise Invalid(f"There is no call “{min(map(str, unknown))}” that waits for you.", code="unknown_call")
+    run_ids |= {approval.run_id for approval, _ in decisions}
+    if len(run_ids) != 1:
         raise Invalid("The answers belong to more than one run.", code="several_runs", hint="Send them one by one.")
+    [run_id] = run_ids
+    # One transaction: either all answers are taken, or none of them.
     with transaction.atomic():
-        run = Run.objects.select_for_update(of=("self",)).select_related(*RUN_JOINS).get(pk=runs.pop())
+        run = Run.objects.select_for_update(of=("self",)).select_related(*RUN_JOINS).get(pk=run_id)
         for call, value in results.items():
-            inputs.answer_input_request(requests[call], by=user, value=value)
+            if call in requests:
+                inputs.answer_input_request(requests[call], by=user, value=value)
         for call in declined:
             inputs.decline(requests[call], by=user)
         for approval, decision in decisions:
@@ -197,24 +223,31 @@ def resume_matching_run(
     tools: then what is sent holds, and a new run begins with it. The run that waited for an answer is ended.
     `has_pictures`: no answer can hold all of the results.
     """
-    calls = {pk: value for id, value in results.items() if (pk := parse_hex_uuid(id))}
-    if not results or len(calls) != len(results):
+    results_by_call = {}
+    for id, value in results.items():
+        call = parse_hex_uuid(id)
+        if call:
+            results_by_call[call] = value
+    if not results or len(results_by_call) != len(results):
         return None
-    requests = InputRequest.objects.visible_to(user).open().filter(call_id__in=calls, kind=InputRequest.Kind.TOOL)
+    requests = InputRequest.objects.visible_to(user).open()
+    requests = requests.filter(call_id__in=results_by_call, kind=InputRequest.Kind.TOOL)
     rows = list(requests.select_related("run__agent", "run__session", "run__version"))
     if not rows:
-        return find_undecided_turn(user, set(calls))
+        return find_undecided_turn(user, set(results_by_call))
     runs = {row.run_id: row.run for row in rows}
-    asked_for = {row.call_id for row in rows}
-    others = set(calls) - asked_for
-    if len(runs) != 1 or others != find_own_calls(others, set(runs)):
+    asked_calls = {row.call_id for row in rows}
+    other_calls = set(results_by_call) - asked_calls
+    # Some clients send the results of the agent's own calls along, which is no reason to begin anew.
+    if len(runs) != 1 or other_calls != find_own_calls(other_calls, set(runs)):
         return None
     [run] = runs.values()
     waits_for = set(run.inputs.open().values_list("call_id", flat=True))
-    is_same = not has_pictures and waits_for == asked_for and has_same_wishes(run, model, more)
+    is_same = not has_pictures and waits_for == asked_calls and has_same_wishes(run, model, more)
     if is_same and is_same_conversation(run, sent):
-        with suppress(AlreadyAnswered):  # by the same request, sent twice at once: this one is done anew
-            return answer_waiting_run(user, calls)
+        # The same request may have been sent twice at once: the second is done anew.
+        with suppress(AlreadyAnswered):
+            return answer_waiting_run(user, results_by_call)
     cancel_left_run(run, user)
     return None
 
@@ -231,51 +264,72 @@ def has_same_wishes(run: Run, model: str, more: dict[str, Any]) -> bool:
     """
     name, version = parse_pinned_agent(model)
     is_same_agent = name == ROUTER or (run.agent is not None and run.agent.name == name)
-    if not is_same_agent or (version is not None and (run.version is None or run.version.number != version)):
+    if not is_same_agent:
         return False
+    if version is not None and (run.version is None or run.version.number != version):
+        return False
+    # A run that has used up its steps cannot go on.
     if run.version is not None and run.turns >= run.version.read_spec().max_steps:
         return False
     if options.parse_options(more.get("asked")) != run.options.get("asked", {}):
         return False
-    return caller_tools.check_caller_tools(more.get("tools") or []) == run.policy.get(caller_tools.POLICY, [])
+    tools = caller_tools.check_caller_tools(more.get("tools") or [])
+    return tools == run.policy.get(caller_tools.POLICY, [])
 
 
 def is_same_conversation(run: Run, sent: list[SentMessage]) -> bool:
     """Whether what is sent is what the run knows: its session, then its own words, calls and results so far."""
     if run.session is None:
         return False
+    # Messages that were never shown to the caller cannot come back.
     rows = run.session.messages.exclude(metadata__has_key=NOT_SHOWN).order_by("seq")
     stored = list(rows.values_list("role", "content", "tool_calls"))
-    if [(one.role, one.parts, one.calls) for one in sent[: len(stored)]] != stored:
-        return False
+    begin = sent[: len(stored)]
     rest = sent[len(stored) :]
-    return all(one.role == Message.Role.ASSISTANT for one in rest) and is_own_work(run, rest)
+    if [(one.role, one.parts, one.calls) for one in begin] != stored:
+        return False
+    if any(one.role != Message.Role.ASSISTANT for one in rest):
+        return False
+    return is_own_work(run, rest)
 
 
 def is_own_work(run: Run, messages: list[SentMessage]) -> bool:
     """Whether the run wrote these words and made these calls, and got these results. Calls that the agent answers
     itself are not compared: some protocols have no place for them.
     """
-    words = [part.get("text", "") for one in messages for part in one.parts]
+    sent_words = []
+    sent_calls = {}
+    for message in messages:
+        sent_words += [part.get("text", "") for part in message.parts]
+        for call in message.calls:
+            call_id = parse_hex_uuid(call["id"].removeprefix("call_"))
+            sent_calls[call_id] = call
     answers = ModelCall.objects.filter(run=run, error__isnull=True).order_by("turn", "id")
-    texts = [(call.response or {}).get("text", "") for call in answers]
-    if "".join("".join(words).split()) != "".join("".join(texts).split()):
+    own_words = [(answer.response or {}).get("text", "") for answer in answers]
+    if remove_spaces(sent_words) != remove_spaces(own_words):
         return False
-    sent = {parse_hex_uuid(call["id"].removeprefix("call_")): call for one in messages for call in one.calls}
     answered = InputRequest.objects.filter(run=run, status=InputRequest.Status.ANSWERED, kind=InputRequest.Kind.TOOL)
-    return all(is_same_result(sent.get(row.call_id), row) for row in answered)
+    return all(is_same_result(sent_calls.get(request.call_id), request) for request in answered)
+
+
+def remove_spaces(texts: list[str]) -> str:
+    """Clients join and trim the pieces of an answer as they like."""
+    return "".join("".join(texts).split())
 
 
 def is_same_result(call: dict[str, JSON] | None, request: InputRequest) -> bool:
     if call is None or call["arguments"] != request.arguments:
         return False
-    return call["result"] == request.value or parse_result_text(call["result"]) == request.value
+    result = call["result"]
+    return result == request.value or parse_result_text(result) == request.value
 
 
 def parse_result_text(text: str) -> JSON:
     """A result as JSON, if it is JSON that can be stored."""
+    if not text:
+        return text
     try:
-        return parsers.parse_json_body(text.encode()) if text else text
+        return parsers.parse_json_body(text.encode())
     except ValueError:
         return text
 
@@ -289,16 +343,21 @@ def parse_hex_uuid(id: str) -> UUID | None:
 
 def find_own_calls(ids: Collection[UUID], runs: Collection[UUID]) -> set[UUID]:
     """Those of these calls that the agent made in one of the runs."""
-    return set(ToolCallRecord.objects.filter(run__in=runs, pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    if not ids:
+        return set()
+    records = ToolCallRecord.objects.filter(run__in=runs, pk__in=ids)
+    return set(records.values_list("pk", flat=True))
 
 
 def find_undecided_turn(user: Any, ids: Collection[UUID]) -> Turn | None:
     """The rest of the run that asked for approval of these calls, or None if none of them did."""
     runs = Run.objects.visible_to(user).select_related(*RUN_JOINS)
     run = runs.filter(approvals__call__in=ids).first()
+    # One call of another run, or of nobody, and the results are not this run's.
     if run is None or len(find_own_calls(ids, [run.pk])) != len(ids):
         return None
-    questions = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=[str(one) for one in ids])
+    texts = [str(id) for id in ids]
+    questions = RunEvent.objects.filter(run=run, type="approval.requested", data__call__in=texts)
     last = questions.order_by("-seq").values_list("seq", flat=True).first()
     events.expect_watcher(run.pk)
     return Turn(run, last) if last else None
@@ -317,7 +376,9 @@ class Pause:
     def ends_with(self, frame: Frame) -> bool:
         if frame.is_last:
             return True
-        if frame.type == "input.requested" or (frame.type == "approval.requested" and self.for_approvals):
+        is_question = frame.type == "input.requested"
+        is_approval = frame.type == "approval.requested" and self.for_approvals
+        if is_question or is_approval:
             self.open.add(frame.data["id"])
         elif frame.type in ("input.answered", "approval.decided"):
             self.open.discard(frame.data["id"])
@@ -338,9 +399,7 @@ def iterate_stored_frames(turn: Turn) -> Iterator[Frame]:
     """The events since the turn began, whole."""
     rows = RunEvent.objects.filter(run=turn.run, seq__gt=turn.after).select_related("payload").order_by("seq")
     for row in rows.iterator():
-        yield Frame.of(
-            {**events.serialize_event(row), "data": row.payload.data if row.data.get("is_cut") else row.data}
-        )
+        yield build_whole_frame(row)
 
 
 def iterate_replayed_frames(turn: Turn, pause: Pause) -> Iterator[Frame]:
@@ -358,11 +417,22 @@ def is_cut(frame: Frame) -> bool:
 
 def load_whole_frame(frame: Frame) -> Frame:
     row = RunEvent.objects.select_related("payload").get(run_id=frame.run, seq=frame.seq)
-    return Frame.of({**events.serialize_event(row), "data": row.payload.data}) if row.data.get("is_cut") else frame
+    if not row.data.get("is_cut"):
+        return frame
+    return build_whole_frame(row)
+
+
+def build_whole_frame(row: RunEvent) -> Frame:
+    """The frame of an event; large data stands in a row of its own."""
+    data = row.payload.data if row.data.get("is_cut") else row.data
+    return Frame.of({**events.serialize_event(row), "data": data})
 
 
 def build_turn_end(turn: Turn, seconds: float, place: Any, pause: Callable[[], Pause] = Pause) -> waiting.End:
     """The end of the turn, to be waited for at most so long."""
-    return waiting.End(
-        turn.run.pk, seconds, place, or_else=lambda: any(map(pause().ends_with, iterate_stored_frames(turn)))
-    )
+
+    def is_over() -> bool:
+        reader = pause()
+        return any(reader.ends_with(frame) for frame in iterate_stored_frames(turn))
+
+    return waiting.End(turn.run.pk, seconds, place, or_else=is_over)

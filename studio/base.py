@@ -8,72 +8,32 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.auth import get_user_model
 from django.contrib.auth.views import redirect_to_login
 from django.db import IntegrityError
-from django.db.models import QuerySet
+from django.db.models import Exists, Func, IntegerField, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy as later
 
 from agents import roles
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
+from agents.models import Agent
 from devices.models import Record
 from knowledge.models import Memory
 from plumbing.texts import translate
 from runs.models import Approval, InputRequest, Run
 from runs.rules.timing import TimingError, zone_named
 
+from . import menu
 from .help_topics import TOPICS
 from .owner_urls import mark_namesakes
 
-NAVIGATION = [
-    [
-        (later("Dashboard"), "dashboard", "home"),
-        (later("Playground"), "playground", "talk"),
-        (later("Approvals"), "approvals", "approvals"),
-    ],
-    [
-        (later("Runs"), "runs", "runs"),
-        (later("Sessions"), "sessions", "sessions"),
-        (later("Schedules"), "schedules", "schedules"),
-        (later("Records"), "records", "records"),
-        (later("Memory"), "memories", "memory"),
-        (later("Collections"), "collections", "collections"),
-        (later("Files"), "files", "files"),
-    ],
-    [
-        (later("Agents"), "agents", "agents"),
-        (later("Functions"), "functions", "functions"),
-        (later("Skills"), "skills", "skills"),
-        (later("Chains"), "chains", "chains"),
-        (later("Devices"), "devices", "devices"),
-        (later("Providers"), "providers", "providers"),
-        (later("Connections"), "connections", "connections"),
-    ],
-    [
-        (later("Clients"), "clients", "clients"),
-        (later("Teams"), "teams", "teams"),
-        (later("Audit"), "audit", "audit"),
-        (later("First steps"), "start", "start"),
-    ],
-]
-CHATTER = [
-    [
-        (later("Chat"), "playground", "talk"),
-        (later("Approvals"), "approvals", "approvals"),
-        (later("History"), "sessions", "sessions"),
-        (later("Files"), "files", "files"),
-    ]
-]
-OPERATED = [(later("Schedules"), "schedules", "schedules"), (later("Devices"), "devices", "devices")]
 # What authors write.
 AUTHORED = ("/agents/", "/functions/", "/skills/", "/chains/", "/providers/")
-STAFF = [(later("Admin"), "admin:index", "admin")]
 PAGE = 50
 
 
@@ -108,21 +68,42 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     """What every page shows around its content; the admin too."""
     user = request.user
     approvals = open_count(user)
-    counts = {
-        "approvals": approvals,
-        "records": Record.objects.visible_to(user).waiting().count(),
-        "memory": Memory.objects.filter(owner_id=user.pk).suggested().count(),
-    }
+    waiting = count_what_waits(user)
+    counts = {"approvals": approvals, "records": waiting["waiting_records"], "memory": waiting["waiting_memories"]}
     is_author = may_author(user)
     route = request.resolver_match.url_name if request.resolver_match else ""
+    groups = menu.choose_groups(user, is_new=not waiting["has_agent"])
     return {
-        "navigation": navigation(request, counts),
+        "navigation": menu.build_menu(request, groups, counts),
+        "tabs": menu.find_tabs(request, groups, counts),
         "open_approvals": approvals,
         "only_reads": request.path.startswith(AUTHORED) and not is_author,
         "may_author": is_author,
         "may_send": roles.allows(user, "messages:write"),
         "help_topic": TOPICS.get(route, "index"),
     }
+
+
+def count_what_waits(user: Any) -> dict[str, Any]:
+    """In one statement {waiting_records, waiting_memories, has_agent}: how many wait for this user's decision, and
+    whether an agent of their own is published.
+    """
+    records = Record.objects.visible_to(user).waiting()
+    memories = Memory.objects.filter(owner_id=user.pk).suggested()
+    agents = Agent.objects.filter(owner_id=user.pk, published__isnull=False)
+    rows = get_user_model().objects.filter(pk=user.pk).order_by()
+    counted = rows.values(
+        waiting_records=count_rows(records), waiting_memories=count_rows(memories), has_agent=Exists(agents)
+    )
+    for row in counted:
+        return dict(row)
+    return {"waiting_records": 0, "waiting_memories": 0, "has_agent": False}  # nobody is signed in
+
+
+def count_rows(rows: QuerySet) -> Subquery:
+    """Their number, as a part of another statement."""
+    counted = rows.order_by().annotate(number=Func("pk", function="COUNT", output_field=IntegerField()))
+    return Subquery(counted.values("number"))
 
 
 def open_count(user: Any) -> int:
@@ -135,42 +116,8 @@ def open_count(user: Any) -> int:
     return approval_ids.union(question_ids, all=True).count()
 
 
-def navigation(request: HttpRequest, counts: dict[str, int]) -> list[list[dict[str, Any]]]:
-    """By role: people who may write agents see everything, others what they need to talk and approve."""
-    staff = STAFF if request.user.is_staff else []
-    if may_author(request.user):
-        *first_groups, last_group = NAVIGATION
-        groups = [*first_groups, [*last_group, *staff, ("API", "docs", "docs")]]
-    else:
-        operated = OPERATED if roles.allows(request.user, roles.ACT) else []
-        groups = [*CHATTER, operated, staff]
-    item_groups: list[list[dict[str, Any]]] = []
-    for group in groups:
-        items = [item(request, entry, counts) for entry in group]
-        # An app that is not installed has no page.
-        installed_items = [entry_item for entry_item in items if entry_item is not None]
-        if installed_items:
-            item_groups.append(installed_items)
-    return item_groups
-
-
 def may_author(user: Any) -> bool:
     return roles.allows(user, "agents:write")
-
-
-def item(request: HttpRequest, entry: tuple[str, str, str], counts: dict[str, int]) -> dict[str, Any] | None:
-    """One entry of the menu; None if its page is not installed."""
-    name, route, icon = entry
-    # Pages of the studio stand without their namespace.
-    is_full_name = ":" in route or route == "docs"
-    url = url_or_none(route if is_full_name else f"page:{route}")
-    if url is None:
-        return None
-    is_here = request.path == url
-    # Every address begins with “/”, so that one counts only itself.
-    if url != "/" and request.path.startswith(url):
-        is_here = True
-    return {"name": name, "url": url, "icon": icon, "is_here": is_here, "count": counts.get(icon, 0)}
 
 
 def require_login(view: Any = None, *, writes: str = roles.ACT) -> Any:
@@ -252,7 +199,8 @@ def find_zone(request: HttpRequest) -> tzinfo:
 
 def refusal_page(request: HttpRequest, error: MusterError) -> HttpResponse:
     title = _("Not found") if error.status == 404 else _("The action failed")
-    context = {"navigation": navigation(request, {}), "title": title, "error": error}
+    groups = menu.choose_groups(request.user, is_new=False)
+    context = {"navigation": menu.build_menu(request, groups, {}), "title": title, "error": error}
     return render(request, "muster/refused.html", context, status=error.status)
 
 
@@ -312,12 +260,4 @@ def read_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
-        return None
-
-
-def url_or_none(name: str, *args: Any) -> str | None:
-    """The address of a page of another app, if that app is installed."""
-    try:
-        return reverse(name, args=args)
-    except NoReverseMatch:
         return None

@@ -150,16 +150,19 @@ FIRST = {
 
 
 class Login(LoginView):
-    """Who may author and signs in for the first time lands on the first steps."""
+    """Authors land on the dashboard, at first on the first steps; who does not author lands in the chat."""
 
     def form_valid(self, form: Any) -> HttpResponse:
         user = form.get_user()
         # Signing in sets `last_login`, so look before.
-        is_first = user.last_login is None and roles.allows(user, "agents:write")
+        is_first = user.last_login is None
+        is_author = roles.allows(user, "agents:write")
         answer = super().form_valid(form)
-        if is_first and not self.get_redirect_url():
-            return redirect("page:start")
-        return answer
+        if self.get_redirect_url():
+            return answer
+        if not is_author:
+            return redirect("page:playground")
+        return redirect("page:start") if is_first else answer
 
 
 @require_login(writes="agents:write")

@@ -152,9 +152,17 @@ class SlowHeads:
         self.since: dict[int, float] = {}
 
     def find_slow(self, channels: list[Any], now: float) -> list[Any]:
-        unfinished = {id(channel): channel for channel in channels if has_part_of_line(channel)}
-        self.since = {key: self.since.get(key, now) for key in unfinished}
-        return [unfinished[key] for key, since in self.since.items() if now - since > HEAD_S]
+        since: dict[int, float] = {}
+        slow = []
+        for channel in channels:
+            if not has_part_of_line(channel):
+                continue
+            began = self.since.get(id(channel), now)
+            since[id(channel)] = began
+            if now - began > HEAD_S:
+                slow.append(channel)
+        self.since = since  # a connection that got on is forgotten
+        return slow
 
 
 def has_part_of_line(channel: Any) -> bool:
@@ -204,7 +212,9 @@ def render_error_response(request: Any, status: str, code: str, message: str, hi
 def get_request_id(headers: Any) -> str:
     """`X-Request-ID` as received, or a new one."""
     header = headers.getRawHeaders(b"x-request-id", [b""])[-1]
-    return header.decode() if GIVEN_ID.fullmatch(header) else uuid.uuid4().hex
+    if GIVEN_ID.fullmatch(header):
+        return header.decode()
+    return uuid.uuid4().hex
 
 
 def limit_of_body(request: Any) -> int:
@@ -218,8 +228,10 @@ def limit_of_body(request: Any) -> int:
 
 
 def shows_credential(headers: Any) -> bool:
+    if any(headers.hasHeader(name) for name in CREDENTIALS):
+        return True
     cookies = b"; ".join(headers.getRawHeaders(b"cookie", []))
-    return settings.SESSION_COOKIE_NAME.encode() in cookies or any(headers.hasHeader(name) for name in CREDENTIALS)
+    return settings.SESSION_COOKIE_NAME.encode() in cookies
 
 
 def is_upload(headers: Any) -> bool:

@@ -35,7 +35,8 @@ class Connections:
 
     def __init__(self, limit: int, proxies: list[str]) -> None:
         self.limit = limit
-        self.proxies = [ip_network(name.strip(), strict=False) for name in proxies if name.strip()]
+        names = [name.strip() for name in proxies]
+        self.proxies = [ip_network(name, strict=False) for name in names if name]
         self.open: Counter[str] = Counter()
 
     def add(self, client: str) -> None:
@@ -65,7 +66,9 @@ def limit_connections(factory: Any, port: Any) -> Connections:
         excess = connections.excess(getattr(address, "host", ""))
         if excess == 0:
             return build(address)
-        return Refused(factory.reactor.callLater) if excess <= MOST_REFUSED else None
+        if excess > MOST_REFUSED:
+            return None
+        return Refused(factory.reactor.callLater)
 
     factory.buildProtocol = build_within_limit
     port.transport = make_counted_transport(connections)

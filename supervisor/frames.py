@@ -136,14 +136,19 @@ def whole_text(data: bytes, at: int = 0) -> tuple[str, int] | None:
 
 
 def unmask_payload(payload: bytes, mask: bytes) -> bytes:
+    """One operation on two long integers: a loop over bytes would take a hundred times as long."""
     size = len(payload)
-    pattern = (mask * (size // 4 + 1))[:size]
-    return (int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")).to_bytes(size, "big")
+    repeated = mask * (size // len(mask) + 1)
+    pattern = int.from_bytes(repeated[:size], "big")
+    unmasked = int.from_bytes(payload, "big") ^ pattern
+    return unmasked.to_bytes(size, "big")
 
 
 def build_frame_head(size: int) -> bytes:
     """The frame of an unmasked text."""
-    return bytes((FINAL_TEXT, size)) if size < TWO_BYTES else bytes((FINAL_TEXT, TWO_BYTES)) + size.to_bytes(2, "big")
+    if size < TWO_BYTES:
+        return bytes((FINAL_TEXT, size))
+    return bytes((FINAL_TEXT, TWO_BYTES)) + size.to_bytes(2, "big")
 
 
 def write_now(transport: Any, data: bytes) -> None:

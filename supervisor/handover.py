@@ -77,9 +77,12 @@ def interpreter(module: str) -> list[str]:
 
 
 def describe_supervision(supervision: Supervision, place: Place) -> dict[str, Any]:
-    children = [{name: getattr(child, name) for name in KEPT} for child in supervision.children]
-    for kept, child in zip(children, supervision.children, strict=True):
-        kept["rest"] = child.log.rest[-MOST:].decode("latin-1") if child.log else ""
+    children = []
+    for child in supervision.children:
+        kept = {name: getattr(child, name) for name in KEPT}
+        half_line = child.log.rest[-MOST:] if child.log else b""
+        kept["rest"] = half_line.decode("latin-1")
+        children.append(kept)
     return {"place": asdict(place), "children": children}
 
 
@@ -116,7 +119,10 @@ def adopt_child(supervision: Supervision, place: Place, kept: dict[str, Any]) ->
     """A child that runs, with what is known of it."""
     rest, reading = kept.pop("rest"), kept.pop("output")
     name = kept["name"]
-    child = server(name, place) if name in SERVERS else program(name, partial(start_alone, place, name), place.drain_s)
+    if name in SERVERS:
+        child = server(name, place)
+    else:
+        child = program(name, partial(start_alone, place, name), place.drain_s)
     for field, value in kept.items():
         setattr(child, field, value)
     child.log = Log(name, supervision.logs, shown=not child.answers)
@@ -131,9 +137,8 @@ def start_alone(place: Place, name: str, notify: Notify) -> None:
     for descriptor in (line, notify.descriptor):
         if descriptor > 2:
             os.set_inheritable(descriptor, True)
-    os.execv(  # noqa: S606  (no shell)
-        sys.executable, [*interpreter("restart"), name, str(line), str(notify.descriptor)]
-    )
+    argv = [*interpreter("restart"), name, str(line), str(notify.descriptor)]
+    os.execv(sys.executable, argv)  # noqa: S606  (no shell)
 
 
 # The children
@@ -165,8 +170,9 @@ def server(name: str, place: Place) -> Child:
 
 
 def build_valkey_server(place: Place) -> Server:
-    at = Path(place.valkey)
-    return valkey.command(Path(place.data_dir) / "valkey", at), partial(valkey.is_ready, at), signal.SIGTERM
+    socket_path = Path(place.valkey)
+    start = valkey.command(Path(place.data_dir) / "valkey", socket_path)
+    return start, partial(valkey.is_ready, socket_path), signal.SIGTERM
 
 
 def build_postgres_server(place: Place) -> Server:

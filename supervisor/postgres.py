@@ -24,6 +24,7 @@ from . import processes
 STARTS_WITHIN = 20.0  # seconds; 30 ms is usual, recovery after a crash takes longer
 STANDS_STILL = "60s"  # in the middle of a transaction; none of ours takes more than seconds
 NOBODY = 65534
+SOCKET_PATH_BYTES = 107  # the kernel's limit for the path of a unix socket
 STOP_FAST = 2  # SIGINT: end the sessions, write a checkpoint, exit
 
 
@@ -52,9 +53,13 @@ def home(data_dir: Path) -> Path:
     inside = data_dir / "postgres"
     name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
     outside = Path("/var/tmp") / f"muster-postgres-{os.geteuid()}-{name}"  # noqa: S108  (made 0700 and checked below)
-    fits = len(os.fsencode(inside / "run" / ".s.PGSQL.5432")) <= 107
-    can_be_inside = os.geteuid() != 0 or (anyone_reaches(data_dir.parent) and not (outside / "data").exists())
-    return inside if fits and can_be_inside else outside
+    socket_path = os.fsencode(inside / "run" / ".s.PGSQL.5432")
+    if len(socket_path) > SOCKET_PATH_BYTES:
+        return outside
+    if os.geteuid() != 0:
+        return inside
+    is_outside_already = (outside / "data").exists()
+    return inside if anyone_reaches(data_dir.parent) and not is_outside_already else outside
 
 
 def prepare_cluster(data_dir: Path, **options: str) -> Cluster:
@@ -76,10 +81,14 @@ def get_cluster(data_dir: Path, **options: str) -> Cluster:
 def wait_for_earlier(cluster: Cluster) -> None:
     """Processes of an earlier PostgreSQL that was killed need a moment to end; a new one refuses to start before."""
     until = time.monotonic() + STARTS_WITHIN
-    while time.monotonic() < until and any(
-        has_working_directory(process, cluster.data) for process in Path("/proc").glob("[0-9]*")
-    ):
+    while is_in_use(cluster.data) and time.monotonic() < until:
         time.sleep(0.05)
+
+
+def is_in_use(directory: Path) -> bool:
+    """Whether a process that we may look at works in this directory, as each process of PostgreSQL does in its data."""
+    processes_here = Path("/proc").glob("[0-9]*")
+    return any(has_working_directory(process, directory) for process in processes_here)
 
 
 def has_working_directory(process: Path, directory: Path) -> bool:
@@ -95,14 +104,17 @@ def programs(root: Path) -> Path:
     if spec is None or spec.origin is None:
         raise RuntimeError("The embedded PostgreSQL is not installed for this platform; set DATABASE_URL.")
     package = Path(spec.origin).parent
-    if os.geteuid() != 0 or anyone_reaches(package / "pginstall" / "bin"):
-        return package / "pginstall" / "bin"
+    installed = package / "pginstall" / "bin"
+    if os.geteuid() != 0 or anyone_reaches(installed):
+        return installed
     copy = root / package.name
     if not copy.exists():
-        shutil.copytree(package.parent / f"{package.name}.libs", root / f"{package.name}.libs", dirs_exist_ok=True)
-        shutil.copytree(package / "pginstall", copy.with_suffix(".new") / "pginstall", dirs_exist_ok=True)
-        copy.with_suffix(".new").chmod(0o755)  # whatever our umask is
-        copy.with_suffix(".new").rename(copy)
+        libraries = f"{package.name}.libs"
+        unfinished = copy.with_suffix(".new")
+        shutil.copytree(package.parent / libraries, root / libraries, dirs_exist_ok=True)
+        shutil.copytree(package / "pginstall", unfinished / "pginstall", dirs_exist_ok=True)
+        unfinished.chmod(0o755)  # whatever our umask is
+        unfinished.rename(copy)
     return copy / "pginstall" / "bin"
 
 
@@ -130,7 +142,8 @@ def command(cluster: Cluster) -> Callable[[], None]:
         "log_checkpoints": "off",
     } | cluster.options
     argv = [binary, "-D", str(cluster.data)]
-    argv += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    for name, value in settings.items():
+        argv += ["-c", f"{name}={value}"]
     parent = os.getpid()
 
     def become_postgres() -> None:
@@ -184,7 +197,9 @@ def make_private(directory: Path) -> None:
 
 
 def identity() -> dict[str, int]:
-    return {"user": NOBODY, "group": group_of_nobody()} if os.geteuid() == 0 else {}
+    if os.geteuid() != 0:
+        return {}
+    return {"user": NOBODY, "group": group_of_nobody()}
 
 
 def group_of_nobody() -> int:

@@ -73,9 +73,13 @@ def fingerprint() -> str:
 
     The content of migrations counts: before the first release the first one of an app changes (docs/adr/0034).
     """
-    digest = hashlib.sha256(f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}".encode())
+    address = f"{settings.DATABASES['default']['NAME']} {settings.EMBEDDED_POSTGRES}"
+    digest = hashlib.sha256(address.encode())
     for path in sorted(settings.BASE_DIR.glob("*/migrations/*.py")):
-        digest.update(path.name.encode() + path.parent.parent.name.encode() + path.read_bytes())
+        app = path.parent.parent.name
+        digest.update(path.name.encode())
+        digest.update(app.encode())
+        digest.update(path.read_bytes())
     for path in sorted(settings.BASE_DIR.glob("*/starters/**/*.*")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -92,8 +92,12 @@ def close_to_others(directory: Path, mode: int) -> None:
 def raise_descriptor_limit() -> None:
     """Each caller, run and sandboxed process takes some; the usual soft limit of 1,024 is soon reached."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < limit:
+    if soft == resource.RLIM_INFINITY:
+        return
+    limit = DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    if soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 

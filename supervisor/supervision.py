@@ -164,11 +164,16 @@ class Supervision:
         os.close(hearing)
 
     def next_pause(self) -> float | None:
-        return max(0.0, min(self.pauses.values()) - time.monotonic()) if self.pauses else None
+        if not self.pauses:
+            return None
+        return max(0.0, min(self.pauses.values()) - time.monotonic())
 
     def restart_fallen(self) -> None:
+        if self.stopping:
+            return
         for child in self.children:
-            if child.name in self.pauses and self.pauses[child.name] <= time.monotonic() and not self.stopping:
+            ends = self.pauses.get(child.name)
+            if ends is not None and ends <= time.monotonic():
                 del self.pauses[child.name]
                 self.launch(child)
 
@@ -205,12 +210,16 @@ class Supervision:
         if child is None:
             self.exits[pid] = code
             return
-        was_ready, child.pid, child.ready, child.code = child.ready, 0, False, code
-        if self.stopping or not was_ready and child.falls == 0:
+        never_worked = not child.ready and child.falls == 0
+        child.pid = 0
+        child.ready = False
+        child.code = code
+        if self.stopping or never_worked:
             return
         pause = self.pause_after(child, code)
         self.pauses[child.name] = time.monotonic() + pause
-        print_if_open(f"muster: {child.name} {describe(code)}; restarting it" + (f" in {pause:.1f} s" if pause else ""))
+        when = f" in {pause:.1f} s" if pause else ""
+        print_if_open(f"muster: {child.name} {describe(code)}; restarting it{when}")
 
     def pause_after(self, child: Child, code: int) -> float:
         """Seconds until it is started again: more for each fall in a row, unless somebody killed it."""

@@ -39,11 +39,15 @@ def settings(url: str | None = None, api_key: str | None = None) -> Settings:
     A stored key is used only for the server that it was stored for.
     """
     stored = load()
-    address = url or os.environ.get("MUSTER_URL") or (stored.url if stored else "")
+    address = url or os.environ.get("MUSTER_URL") or ""
+    if not address and stored:
+        address = stored.url
     if not address:
         raise ConfigurationError("No server is known. Set MUSTER_URL, or run `muster login`.")
     address = checked_url(address)
-    key = api_key or os.environ.get("MUSTER_API_KEY") or (stored.api_key if stored and stored.url == address else "")
+    key = api_key or os.environ.get("MUSTER_API_KEY") or ""
+    if not key and stored and stored.url == address:
+        key = stored.api_key
     if not key:
         raise ConfigurationError(f"There is no API key for {address}. Set MUSTER_API_KEY, or run `muster login`.")
     return Settings(address, checked_key(key))

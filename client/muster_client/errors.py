@@ -41,29 +41,37 @@ class APIError(MusterError):
     """
 
     def __init__(self, status: int, body: Any, *, headers: Mapping[str, str] | None = None) -> None:
-        error = body.get("error") if isinstance(body, dict) else None
-        error = error if isinstance(error, dict) else {}
+        error: Any = body.get("error") if isinstance(body, dict) else None
+        if not isinstance(error, dict):
+            error = {}
         self.status = status
         self.code = str(error.get("code") or f"http_{status}")
         self.message = str(error.get("message") or f"The server answered {status}.")
         self.hint = str(error.get("hint") or "")
         self.details: list[Any] = error.get("details") or []
         self.headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self.request_id = str(error.get("request_id") or self.headers.get("x-request-id", ""))
+        request_id = error.get("request_id") or self.headers.get("x-request-id", "")
+        self.request_id = str(request_id)
         super().__init__(self.message)
 
     def __str__(self) -> str:
         """Message, code and hint, and a line for each detail."""
-        words = " ".join(part for part in (f"{self.message} ({self.code})", self.hint) if part)
-        return "\n".join([words, *(f"  {place(detail)}" for detail in self.details)])
+        first = f"{self.message} ({self.code})"
+        if self.hint:
+            first += f" {self.hint}"
+        lines = [first]
+        for detail in self.details:
+            lines.append(f"  {describe_detail(detail)}")
+        return "\n".join(lines)
 
 
-def place(detail: object) -> str:
+def describe_detail(detail: object) -> str:
     """One problem of a refused body: its place, what is wrong, and what helps."""
     if not isinstance(detail, dict):
         return str(detail)
     where = f"line {detail['line']}" if detail.get("line") else str(detail.get("field") or "")
-    words = " ".join(str(detail[name]) for name in ("message", "hint") if detail.get(name))
+    parts = [str(detail[name]) for name in ("message", "hint") if detail.get(name)]
+    words = " ".join(parts)
     return f"{where}: {words}" if where else words
 
 

@@ -65,9 +65,11 @@ class Position:
 
     def unseen(self, event: Event) -> Event | None:
         """The part of a delta that was not read yet: a resumed stream sends the text so far."""
-        turn, offset = int(event.data.get("turn", 0)), int(event.data.get("offset", 0))
+        turn = int(event.data.get("turn", 0))
+        offset = int(event.data.get("offset", 0))
         if turn != self.turn:
-            self.turn, self.length = turn, 0
+            self.turn = turn
+            self.length = 0
         had = max(0, self.length - offset)
         if had >= len(event.text):
             return None
@@ -91,11 +93,17 @@ class Text:
         return ""
 
     def so_far(self, event: Event) -> str:
-        return self.written[: int(event.data.get("offset", 0))] if event.data.get("turn") == self.turn else ""
+        if event.data.get("turn") != self.turn:
+            return ""
+        offset = int(event.data.get("offset", 0))
+        return self.written[:offset]
 
     def extend(self, turn: int, text: str) -> str:
         if turn != self.turn:
-            self.turn, self.written = turn, ""
-        new = text[len(self.written) :] if text.startswith(self.written) else ""
+            self.turn = turn
+            self.written = ""
+        new = ""
+        if text.startswith(self.written):
+            new = text[len(self.written) :]
         self.written += new
         return new

@@ -54,4 +54,6 @@ def next_params(address: str | None) -> dict[str, str] | None:
     """The parameters of the following page. The rest of the address is not used: the key goes to no
     other server than the one it belongs to.
     """
-    return dict(parse_qsl(urlsplit(address).query)) if address else None
+    if not address:
+        return None
+    return dict(parse_qsl(urlsplit(address).query))

@@ -37,12 +37,15 @@ class Retries:
 
     def after_answer(self, status: int, headers: Mapping[str, str], attempt: int, *, repeatable: bool) -> float | None:
         """The same for an answer. A longer Retry-After than allowed is left to the caller."""
-        if attempt >= self.limit or not (status in REFUSED or (repeatable and status in MAYBE_DONE)):
+        may_repeat = status in REFUSED or (repeatable and status in MAYBE_DONE)
+        if attempt >= self.limit or not may_repeat:
             return None
         delay = seconds(headers.get("retry-after"))
         if delay is None:
             return self.pause(attempt)
-        return delay + self.random.uniform(0, 0.25) if delay <= self.longest_retry_after_s else None
+        if delay > self.longest_retry_after_s:
+            return None
+        return delay + self.random.uniform(0, 0.25)
 
     def pause(self, attempt: int) -> float:
         """Exponential, with jitter, so that clients that failed together do not return together."""

@@ -28,6 +28,9 @@ REMOVED = {
 
 def refuse_removed_settings(environment: Mapping[str, str]) -> None:
     """Raises ImproperlyConfigured."""
-    lines = [f"{name} is no longer a setting: {REMOVED[name]}." for name in sorted(REMOVED) if name in environment]
-    if lines:
-        raise ImproperlyConfigured(" ".join([*lines, "Remove it from the environment."]))
+    removed = sorted(REMOVED.keys() & environment.keys())
+    if not removed:
+        return
+    lines = [f"{name} is no longer a setting: {REMOVED[name]}." for name in removed]
+    lines.append("Remove it from the environment.")
+    raise ImproperlyConfigured(" ".join(lines))

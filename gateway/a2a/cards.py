@@ -23,17 +23,21 @@ from .requests import INPUT_MODES
 
 JSON = Any
 BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"))
-MOST_SKILLS = 100  # agents in the card of the router
-KEY = "muster_key"  # name of the security scheme
+# Agents in the card of the router.
+MOST_SKILLS = 100
+# The name of the security scheme.
+KEY = "muster_key"
 
 
-Described = tuple[dict[str, JSON], datetime | None]  # a card, and when it last changed
+# A card, and when it last changed.
+Described = tuple[dict[str, JSON], datetime | None]
 
 
 def build_user_card(user: Any, name: str) -> Described:
     """The card as this user sees it. Raises NotFound, NotPublished."""
     usable = Agent.objects.usable_by(user).published()
-    if name == ROUTER and not usable.filter(name=ROUTER).exists():
+    is_router = name == ROUTER and not usable.filter(name=ROUTER).exists()
+    if is_router:
         agents = list_nearest_agents(usable, user)
         return router_card(agents), last_change(agents)
     agent = Agent.objects.select_related("published").for_use(user, name)
@@ -47,63 +51,78 @@ def public(name: str) -> Described | None:
     """
     kept = Q(owner=None) | Q(owner__is_active=True)
     rows = Agent.objects.published().filter(kept, public_card=True).select_related("published")
-    if agent := rows.filter(name=name).first():
+    agent = rows.filter(name=name).first()
+    if agent:
         return build_agent_card(agent), last_change([agent])
-    agents = list(rows.order_by("name")[:MOST_SKILLS]) if name == ROUTER else []
-    return (router_card(agents), last_change(agents)) if agents else None
+    if name != ROUTER:
+        return None
+    agents = list(rows.order_by("name")[:MOST_SKILLS])
+    if not agents:
+        return None
+    return router_card(agents), last_change(agents)
 
 
 def last_change(agents: list[Agent]) -> datetime | None:
-    return max((agent.published.created_at for agent in agents if agent.published), default=None)
+    times = [agent.published.created_at for agent in agents if agent.published]
+    return max(times, default=None)
 
 
 def list_nearest_agents(usable: Any, user: Any) -> list[Agent]:
     """The agents that the names mean to this user."""
-    agents: dict[str, Agent] = {}
-    for agent in usable.select_related("owner", "published").order_by("name").nearest_first(user):
-        agents.setdefault(agent.name, agent)
-    return sorted(agents.values(), key=lambda one: one.name)[:MOST_SKILLS]
+    rows = usable.select_related("owner", "published").order_by("name")
+    by_name: dict[str, Agent] = {}
+    for agent in rows.nearest_first(user):
+        by_name.setdefault(agent.name, agent)
+    names = sorted(by_name)
+    return [by_name[name] for name in names[:MOST_SKILLS]]
 
 
 def build_agent_card(agent: Agent) -> dict[str, JSON]:
     """The card of an agent that has a published version."""
     published: Any = agent.published
     skill = build_agent_skill(agent)
-    if examples := published.spec.get("examples"):
+    examples = published.spec.get("examples")
+    if examples:
         skill["examples"] = examples
     return card(agent.name, skill["description"], str(published.number), [skill])
 
 
 def router_card(agents: list[Agent]) -> dict[str, JSON]:
     """The card of this server: the router chooses one of the agents, which are its skills."""
-    skills = [build_agent_skill(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
     description = "Chooses the agent that fits a message."
-    nothing = {"id": ROUTER, "name": ROUTER, "description": description, "tags": ["router"]}
-    return card(ROUTER, description, "1", skills or [nothing])
+    skills = [build_agent_skill(agent, f" Its own card: {card_url(agent.name)}") for agent in agents]
+    # A card must have a skill.
+    if not skills:
+        skills.append({"id": ROUTER, "name": ROUTER, "description": description, "tags": ["router"]})
+    return card(ROUTER, description, "1", skills)
 
 
 def build_agent_skill(agent: Agent, more: str = "") -> dict[str, JSON]:
     """From the published version, since a draft is nobody else's business."""
     published: Any = agent.published
+    spec = published.spec
+    description = spec["description"] or agent.name
     return {
         "id": agent.name,
         "name": agent.name,
-        "description": (published.spec["description"] or agent.name) + more,
-        "tags": published.spec.get("capabilities") or ["agent"],
+        "description": description + more,
+        "tags": spec.get("capabilities") or ["agent"],
     }
 
 
 def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[str, JSON]:
+    url = build_a2a_url(name)
+    interfaces = []
+    for binding, number in BINDINGS:
+        interfaces.append({"url": url, "protocolBinding": binding, "protocolVersion": number})
+    scheme = {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key."}}
     return {
         "name": name,
         "description": description,
-        "supportedInterfaces": [
-            {"url": build_a2a_url(name), "protocolBinding": binding, "protocolVersion": number}
-            for binding, number in BINDINGS
-        ],
+        "supportedInterfaces": interfaces,
         "version": version,
         "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
-        "securitySchemes": {KEY: {"httpAuthSecurityScheme": {"scheme": "Bearer", "description": "An API key."}}},
+        "securitySchemes": {KEY: scheme},
         "securityRequirements": [{"schemes": {KEY: {"list": []}}}],
         "defaultInputModes": list(INPUT_MODES),
         "defaultOutputModes": ["text/plain", "application/json"],
@@ -113,6 +132,7 @@ def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[
 
 def with_older_fields(card: dict[str, JSON]) -> dict[str, JSON]:
     """The card with the fields of version 0.3 as well; they are not signed, and newer clients ignore them."""
+    scheme = {**card["securitySchemes"][KEY], "type": "http", "scheme": "bearer"}
     return {
         **card,
         "protocolVersion": "0.3",
@@ -120,7 +140,7 @@ def with_older_fields(card: dict[str, JSON]) -> dict[str, JSON]:
         "preferredTransport": "JSONRPC",
         "supportsAuthenticatedExtendedCard": True,
         "security": [{KEY: []}],
-        "securitySchemes": {KEY: {**card["securitySchemes"][KEY], "type": "http", "scheme": "bearer"}},
+        "securitySchemes": {KEY: scheme},
     }
 
 
@@ -133,8 +153,10 @@ def card_url(name: str) -> str:
 
 
 def build_card_etag(card: dict[str, JSON]) -> str:
+    # Without the signatures, which differ each time.
     plain = json_values.dump_json({**card, "signatures": None}, sort_keys=True)
-    return f'"{hashlib.sha256(plain).hexdigest()[:32]}"'
+    digest = hashlib.sha256(plain).hexdigest()
+    return f'"{digest[:32]}"'
 
 
 # -- signatures ------------------------------------------------------------------------------------------------------
@@ -145,8 +167,10 @@ def sign_agent_card(card: dict[str, JSON]) -> dict[str, JSON]:
     if not settings.A2A_SIGNING_KEY:
         return card
     header: Any = {"alg": "ES256", "typ": "JOSE", "kid": public_key()["kid"], "jku": keys_url()}
-    row = create_agent_card_signer(settings.A2A_SIGNING_KEY, header)(ParseDict(card, AgentCard()))
-    return {**card, "signatures": [MessageToDict(one) for one in row.signatures]}
+    sign = create_agent_card_signer(settings.A2A_SIGNING_KEY, header)
+    signed = sign(ParseDict(card, AgentCard()))
+    signatures = [MessageToDict(one) for one in signed.signatures]
+    return {**card, "signatures": signatures}
 
 
 def keys_url() -> str:
@@ -162,6 +186,7 @@ def public_key() -> dict[str, JSON]:
 def as_jwk(pem: str) -> dict[str, JSON]:
     private: Any = load_pem_private_key(pem.encode(), password=None)
     jwk = ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
-    plain = json_values.dump_json({name: jwk[name] for name in ("crv", "kty", "x", "y")}, sort_keys=True)
-    thumbprint = jwt.utils.base64url_encode(hashlib.sha256(plain).digest()).decode()
+    required = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
+    digest = hashlib.sha256(json_values.dump_json(required, sort_keys=True)).digest()
+    thumbprint = jwt.utils.base64url_encode(digest).decode()
     return {**jwk, "kid": thumbprint, "use": "sig", "alg": "ES256"}

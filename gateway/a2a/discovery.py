@@ -22,7 +22,9 @@ class OptionalKey(HasScope):
     """Without a key the view decides; a key that is given needs the scope."""
 
     def has_permission(self, request: Any, view: Any) -> bool:
-        return not request.user.is_authenticated or super().has_permission(request, view)
+        if not request.user.is_authenticated:
+            return True
+        return super().has_permission(request, view)
 
 
 @extend_schema(exclude=True)
@@ -36,17 +38,21 @@ class CardView(A2AView):
     def get(self, request: Any, agent: str = ROUTER) -> Any:
         card, changed_at = self.card(request, agent)
         reach = "private" if request.user.is_authenticated else "public"
+        # The tag is that of the unsigned card: each signature is another.
+        etag = cards.build_card_etag(card)
         headers = {
-            "ETag": cards.build_card_etag(card),
+            "ETag": etag,
             "Cache-Control": f"{reach}, max-age={MAX_AGE_S}",
             "Vary": "Authorization, Cookie, A2A-Version",
         }
         if changed_at:
             headers["Last-Modified"] = http_date(changed_at.timestamp())
-        is_older = self.is_older or request.headers.get("A2A-Version", "").startswith(legacy.VERSION)
-        shown = cards.sign_agent_card(card)
-        response = Response(cards.with_older_fields(shown) if is_older else shown, headers=headers)
-        return get_conditional_response(request._request, etag=headers["ETag"], response=response)
+        card = cards.sign_agent_card(card)
+        version = request.headers.get("A2A-Version", "")
+        if self.is_older or version.startswith(legacy.VERSION):
+            card = cards.with_older_fields(card)
+        response = Response(card, headers=headers)
+        return get_conditional_response(request._request, etag=etag, response=response)
 
     def card(self, request: Any, agent: str) -> cards.Described:
         """Raises NotAuthenticated, and what `cards.build_user_card` raises."""
@@ -55,7 +61,9 @@ class CardView(A2AView):
         try:
             return cards.build_user_card(request.user, agent)
         except (NotFound, Forbidden):
-            if card := cards.public(agent):
+            # What everybody may read, a person without a right to use the agent may read as well.
+            card = cards.public(agent)
+            if card:
                 return card
             raise
 

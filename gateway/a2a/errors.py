@@ -10,7 +10,8 @@ from agents.exceptions import MusterError
 
 JSON = Any
 DOMAIN = "a2a-protocol.org"
-STANDS = (401, 403, 429, 503)  # HTTP statuses that a JSON-RPC answer keeps
+# HTTP statuses that a JSON-RPC answer keeps; all others become 200.
+STANDS = (401, 403, 429, 503)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +60,58 @@ def in_their_form(
     def handler(error: Exception, context: Any) -> Response:
         response = handle(error, context)
         error_data = response.data["error"]
-        kind = KINDS.get(error_data["code"]) or BY_STATUS.get(response.status_code) or internal(response.status_code)
+        kind = find_error_kind(error_data["code"], response.status_code)
         message = " ".join(filter(None, [error_data["message"], error_data.get("hint")]))
-        response.status_code = kind.status if not is_rpc or kind.status in STANDS else 200
-        response.data = form(kind, message, list(iterate_error_details(kind, error_data)))
+        details = list(iterate_error_details(kind, error_data))
+        # JSON-RPC answers 200 to a request that it has understood, and says in the body what is wrong.
+        keeps_status = not is_rpc or kind.status in STANDS
+        response.status_code = kind.status if keeps_status else 200
+        response.data = form(kind, message, details)
         return response
 
     return handler
 
 
-def internal(status: int) -> Kind:
-    return Kind(-32603, 500, "INTERNAL") if status >= 500 else Kind(-32602, 400, "INVALID_ARGUMENT")
+def find_error_kind(code: str, status: int) -> Kind:
+    kind = KINDS.get(code) or BY_STATUS.get(status)
+    if kind is not None:
+        return kind
+    if status >= 500:
+        return Kind(-32603, 500, "INTERNAL")
+    return Kind(-32602, 400, "INVALID_ARGUMENT")
 
 
 def iterate_error_details(kind: Kind, error: dict[str, JSON]) -> Any:
-    reason, domain = (kind.reason, DOMAIN) if kind.reason else (error["code"].upper(), "muster")
-    info = {"reason": reason, "domain": domain, "metadata": {"requestId": str(error.get("request_id", ""))}}
-    yield {"@type": "type.googleapis.com/google.rpc.ErrorInfo", **info}
-    fields = [one for one in error.get("details") or () if isinstance(one, dict) and "message" in one]
-    if fields:
-        violations = [{"field": str(one.get("field", "")), "description": str(one["message"])} for one in fields]
+    """Why, in a word for programs, and the fields that are wrong."""
+    if kind.reason:
+        reason = kind.reason
+        domain = DOMAIN
+    else:
+        reason = error["code"].upper()
+        domain = "muster"
+    request_id = str(error.get("request_id", ""))
+    yield {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": domain,
+        "metadata": {"requestId": request_id},
+    }
+    violations = []
+    for detail in error.get("details") or ():
+        if isinstance(detail, dict) and "message" in detail:
+            violations.append({"field": str(detail.get("field", "")), "description": str(detail["message"])})
+    if violations:
         yield {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
 
 
 def http_form(kind: Kind, message: str, details: list[JSON]) -> JSON:
-    return {"error": {"code": kind.status, "status": kind.name, "message": message, "details": details}}
+    error = {"code": kind.status, "status": kind.name, "message": message, "details": details}
+    return {"error": error}
 
 
 def rpc_form(id: JSON) -> Callable[[Kind, str, list[JSON]], JSON]:
     def form(kind: Kind, message: str, details: list[JSON]) -> JSON:
-        return {"jsonrpc": "2.0", "id": id, "error": {"code": kind.number, "message": message, "data": details}}
+        error = {"code": kind.number, "message": message, "data": details}
+        return {"jsonrpc": "2.0", "id": id, "error": error}
 
     return form

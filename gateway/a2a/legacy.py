@@ -41,6 +41,7 @@ METHODS = {
 
 @cache
 def converters() -> Any:
+    # Imported here for its size: most servers never get such a request.
     from a2a.compat.v0_3 import conversions, types
 
     return SimpleNamespace(to=conversions, types=types)
@@ -48,8 +49,29 @@ def converters() -> Any:
 
 def convert_old_request(method: str, params: JSON) -> JSON:
     """The parameters of an older method as those of the newer one. Raises Invalid."""
-    old, to = converters().types, converters().to
-    kinds: dict[str, tuple[Any, Any, Any]] = {
+    types = list_old_types().get(method)
+    if types is None:
+        return {}
+    request_type, params_type, convert = types
+    check_number(params)
+    try:
+        # The id does not matter: only the parameters are converted.
+        request = request_type(id="1", params=params_type.model_validate(params))
+        return MessageToDict(convert(request))
+    except (ValidationError, TypeError, ValueError) as error:
+        details = []
+        if isinstance(error, ValidationError):
+            for problem in error.errors()[:20]:
+                field = ".".join(map(str, problem["loc"]))[:200]
+                details.append({"field": field, "code": "invalid", "message": problem["msg"]})
+        raise Invalid(f"The parameters do not match {method}.", code="invalid_params", details=details)
+
+
+def list_old_types() -> dict[str, tuple[Any, Any, Any]]:
+    """For each older method with parameters: the types of its request and its parameters, and what converts them."""
+    old = converters().types
+    to = converters().to
+    return {
         "message/send": (old.SendMessageRequest, old.MessageSendParams, to.to_core_send_message_request),
         "message/stream": (old.SendMessageRequest, old.MessageSendParams, to.to_core_send_message_request),
         "tasks/get": (old.GetTaskRequest, old.TaskQueryParams, to.to_core_get_task_request),
@@ -76,32 +98,16 @@ def convert_old_request(method: str, params: JSON) -> JSON:
             to.to_core_delete_task_push_notification_config_request,
         ),
     }
-    if method not in kinds:
-        return {}
-    request, kind, convert = kinds[method]
-    check_number(params)
-    try:
-        return MessageToDict(convert(request(id="1", params=kind.model_validate(params))))
-    except (ValidationError, TypeError, ValueError) as error:
-        problems = error.errors()[:20] if isinstance(error, ValidationError) else []
-        details = [
-            {"field": ".".join(map(str, problem["loc"]))[:200], "code": "invalid", "message": problem["msg"]}
-            for problem in problems
-        ]
-        raise Invalid(f"The parameters do not match {method}.", code="invalid_params", details=details)
 
 
 def choose_answer_converter(method: str) -> Callable[[JSON], JSON]:
     """How an answer of the newer method looks in the older form."""
-    to = converters().to
     if method == "message/send":
-        return lambda value: serialize_old_result(
-            to.to_compat_send_message_response(ParseDict(value, SendMessageResponse()), "1")
-        )
+        return convert_send_answer
     if method in ("message/stream", "tasks/resubscribe"):
-        return lambda value: serialize_old_result(to.to_compat_stream_response(ParseDict(value, StreamResponse()), "1"))
+        return convert_stream_event
     if method in ("tasks/get", "tasks/cancel"):
-        return lambda value: serialize_old_model(to.to_compat_task(ParseDict(value, Task())))
+        return convert_task
     if method == "agent/getAuthenticatedExtendedCard":
         return cards.with_older_fields
     if method.endswith("/delete"):
@@ -109,6 +115,21 @@ def choose_answer_converter(method: str) -> Callable[[JSON], JSON]:
     if method.endswith("/list"):
         return lambda value: [old_config(one) for one in value["configs"]]
     return old_config
+
+
+def convert_send_answer(value: JSON) -> JSON:
+    answer = ParseDict(value, SendMessageResponse())
+    return serialize_old_result(converters().to.to_compat_send_message_response(answer, "1"))
+
+
+def convert_stream_event(value: JSON) -> JSON:
+    event = ParseDict(value, StreamResponse())
+    return serialize_old_result(converters().to.to_compat_stream_response(event, "1"))
+
+
+def convert_task(value: JSON) -> JSON:
+    task = ParseDict(value, Task())
+    return serialize_old_model(converters().to.to_compat_task(task))
 
 
 def serialize_old_model(row: Any) -> JSON:

@@ -15,9 +15,11 @@ from runs.models import Run
 from .errors import A2AError
 
 JSON = Any
-MODES = "a2a_modes"  # where a run's metadata keeps them
+# Where a run's metadata keeps the modes.
+MODES = "a2a_modes"
 TEXT, DATA = "text/plain", "application/json"
-OLDER = {"text": TEXT, "data": DATA, "file": "*/*"}  # kinds of parts, which early clients send
+# Early clients send kinds of parts instead of media types.
+OLDER = {"text": TEXT, "data": DATA, "file": "*/*"}
 MOST = 50
 SHAPE = re.compile(r"(\*|[\w.+-]{1,100})/(\*|[\w.+-]{1,100})")
 
@@ -27,10 +29,13 @@ def read_modes(sent: Iterable[str]) -> list[str]:
     sent = list(sent)
     if len(sent) > MOST:
         raise refuse_output_modes(f"at most {MOST} media types")
-    modes = [OLDER.get(mode, mode.partition(";")[0].strip().lower()) for mode in sent]
+    modes = []
+    for mode in sent:
+        media_type = mode.partition(";")[0].strip().lower()
+        modes.append(OLDER.get(mode, media_type))
     if not all(SHAPE.fullmatch(mode) for mode in modes):
         raise refuse_output_modes("media types, such as text/plain")
-    if modes and not accepts_type(modes, TEXT) and not accepts_type(modes, DATA):
+    if not accepts_type(modes, TEXT) and not accepts_type(modes, DATA):
         raise A2AError(
             f"This agent answers with {TEXT} or {DATA}, and you accept neither.",
             code="unsupported_content",
@@ -50,8 +55,11 @@ def get_output_modes(run: Run) -> list[str]:
 
 def accepts_type(modes: list[str], media_type: str) -> bool:
     """Without modes a client takes everything."""
+    if not modes:
+        return True
     kind, _, _ = media_type.partition("/")
-    return not modes or bool({"*/*", f"{kind}/*", media_type} & set(modes))
+    names = ("*/*", f"{kind}/*", media_type)
+    return any(name in modes for name in names)
 
 
 def convert_artifact(artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
@@ -61,11 +69,18 @@ def convert_artifact(artifact: dict[str, JSON], modes: list[str]) -> dict[str, J
 
 
 def convert_artifact_part(part: dict[str, JSON], artifact: dict[str, JSON], modes: list[str]) -> dict[str, JSON]:
+    """The part as it is if the client accepts it; else the same as text, or as JSON."""
     if "data" in part:
-        return part if accepts_type(modes, DATA) else {"text": render_result_value(part["data"])}
+        if accepts_type(modes, DATA):
+            return part
+        return {"text": render_result_value(part["data"])}
     if "text" in part:
-        return part if accepts_type(modes, TEXT) else {"data": part["text"], "mediaType": DATA}
-    if accepts_type(modes, part["mediaType"]):
+        text = part["text"]
+    elif accepts_type(modes, part["mediaType"]):
         return part
-    text = f"{part['filename']} ({part['mediaType']}): {file_url(artifact['artifactId'])}"
-    return {"text": text} if accepts_type(modes, TEXT) else {"data": text, "mediaType": DATA}
+    else:
+        text = f"{part['filename']} ({part['mediaType']}): {file_url(artifact['artifactId'])}"
+        part = {"text": text}
+    if accepts_type(modes, TEXT):
+        return part
+    return {"data": text, "mediaType": DATA}

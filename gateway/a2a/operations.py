@@ -41,7 +41,8 @@ from .errors import A2AError
 from .tasks import MESSAGE_ID, build_tasks_page, reply_message, task_json, task_named
 
 JSON = Any
-Awaited = tuple[waiting.End, Callable[[JSON], Any]]  # the answer, made of the data of run.finished if it has come
+# What is waited for, and the answer, made of the data of run.finished if it has come.
+Awaited = tuple[waiting.End, Callable[[JSON], Any]]
 LONGEST_WAIT_S = 600.0
 CANCEL_WAIT_S = 5.0
 MOST_REFERENCES = 20
@@ -68,23 +69,23 @@ def answer_send_message(call: Call, params: JSON, place: Place) -> Awaited:
     """SendMessage: the task once it has ended or asks for something."""
     body = parse_send_request(params)
     turn = start_or_resume_task(call, body)
-    return turns.build_turn_end(turn, LONGEST_WAIT_S, place, build_approval_pause), lambda ended: build_send_answer(
-        body, turn, ended
-    )
+    end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, build_approval_pause)
+    return end, lambda ended: build_send_answer(body, turn, ended)
 
 
 def send_now(call: Call, params: JSON) -> JSON:
     """The same for a client that does not wait."""
     body = parse_send_request(params)
-    return {
-        "task": task_json(
-            load_task_run(start_or_resume_task(call, body).run), history=parse_history_length(body.configuration)
-        )
-    }
+    turn = start_or_resume_task(call, body)
+    run = load_task_run(turn.run)
+    history = parse_history_length(body.configuration)
+    return {"task": task_json(run, history=history)}
 
 
 def is_immediate(params: JSON) -> bool:
-    configuration = params.get("configuration") if isinstance(params, dict) else None
+    if not isinstance(params, dict):
+        return False
+    configuration = params.get("configuration")
     return isinstance(configuration, dict) and configuration.get("returnImmediately") is True
 
 
@@ -99,8 +100,11 @@ def send_streaming(call: Call, params: JSON) -> tuple[JSON, Turn]:
     task = task_json(run, history=history)
     if turn.after == 0:
         return task, Turn(run, run.last_event)
-    if run.last_event > turn.after:  # the agent has gone on since it was answered: the stream shows how
-        task |= {"status": {"state": WORKING, "timestamp": task["status"]["timestamp"]}, "artifacts": []}
+    # The agent has gone on since it was answered: the stream shows how.
+    if run.last_event > turn.after:
+        timestamp = task["status"]["timestamp"]
+        task["status"] = {"state": WORKING, "timestamp": timestamp}
+        task["artifacts"] = []
     return task, Turn(run, turn.after)
 
 
@@ -121,17 +125,23 @@ def parse_send_request(params: JSON) -> SendMessageRequest:
 
 
 def parse_history_length(body: Any) -> int | None:
-    number = body.history_length if body.HasField("history_length") else None
-    if number is not None and number < 0:
+    if not body.HasField("history_length"):
+        return None
+    number = body.history_length
+    if number < 0:
         raise Invalid("“historyLength” must be 0 or more.", code="invalid_params")
     return number
 
 
 def build_send_answer(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON:
+    """A task, or a message of an agent that replies with messages."""
     run = apply_end(turn.run, ended) if ended else load_task_run(turn.run)
     task = task_json(run, history=parse_history_length(body.configuration))
+    # A client that has a task already is answered with the task.
     message = reply_message(run, task) if turn.after == 0 else None
-    return {"message": message} if message else {"task": task}
+    if message:
+        return {"message": message}
+    return {"task": task}
 
 
 def load_task_run(run: Run) -> Run:
@@ -145,11 +155,15 @@ def start_or_resume_task(call: Call, body: SendMessageRequest, *, is_watched: bo
         keep_modes(turn.run, body)
         return turn
     digest = schema.hash_json([call.agent, requests.serialize_protobuf(body.message)])
-    key = f"a2a:{digest}"  # of the id and the content: an id that is used for something else is another message
-    if earlier := intake.earlier_run(call.user, key, digest):
-        if not earlier.is_done:  # the client did not get the answer and sends the message again
-            pushes.keep_asked(earlier, body)
-            return Turn(earlier)
+    # Made of the id and the content: an id that is used for something else is another message.
+    key = f"a2a:{digest}"
+    earlier = intake.earlier_run(call.user, key, digest)
+    # The client did not get the answer and sends the message again.
+    if earlier and not earlier.is_done:
+        pushes.keep_asked(earlier, body)
+        return Turn(earlier)
+    if earlier:
+        # The same words once more: another message, for which the key must be free.
         Run.objects.filter(pk=earlier.pk).update(idempotency_key=None)
     return start_new_task(call, body, idempotency_key=key, request_hash=digest, is_watched=is_watched)
 
@@ -158,9 +172,8 @@ def start_new_task(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     message = body.message
     agent = find_addressed_agent(call)
     pushes.check_asked(body)
-    parts = requests.build_message_parts(
-        call.user, message
-    )  # before the transaction: files are scanned, names resolved
+    # Before the transaction, since files are scanned and names are resolved.
+    parts = requests.build_message_parts(call.user, message)
     with transaction.atomic():
         session = find_or_open_session(call, message.context_id) if message.context_id else None
         session = referenced_session(call, message, session)
@@ -179,7 +192,8 @@ def start_new_task(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
 
 
 def find_or_open_session(call: Call, context: str) -> Session:
-    return requests.find_context_session(call.user, context) or requests.open_context_session(call.user, context)
+    session = requests.find_context_session(call.user, context)
+    return session or requests.open_context_session(call.user, context)
 
 
 def referenced_session(call: Call, message: Message, session: Session | None) -> Session | None:
@@ -205,13 +219,16 @@ def referenced_session(call: Call, message: Message, session: Session | None) ->
 
 
 def modes_asked(body: SendMessageRequest) -> dict[str, JSON]:
-    read = modes.read_modes(body.configuration.accepted_output_modes)
-    return {modes.MODES: read} if read else {}
+    accepted = modes.read_modes(body.configuration.accepted_output_modes)
+    if not accepted:
+        return {}
+    return {modes.MODES: accepted}
 
 
 def keep_modes(run: Run, body: SendMessageRequest) -> None:
     """A later message may accept other types than the first."""
-    if asked_modes := modes_asked(body):
+    asked_modes = modes_asked(body)
+    if asked_modes:
         run.metadata = {**run.metadata, **asked_modes}
         run.save(update_fields=["metadata"])
 
@@ -219,17 +236,22 @@ def keep_modes(run: Run, body: SendMessageRequest) -> None:
 def find_addressed_agent(call: Call) -> Agent | None:
     """None, so that the router chooses, at the router's address."""
     agent = turns.agent_named(call.user, call.agent)
-    return intake.NAMED.for_use(call.user, agent) if isinstance(agent, str) else agent
+    if isinstance(agent, str):
+        return intake.NAMED.for_use(call.user, agent)
+    return agent
 
 
 def find_input_schema(agent: Agent | None) -> JSON:
     """The input schema of the agent, if it has one."""
-    return agent.published.read_spec().input_schema if agent and agent.published else None
+    if agent is None or agent.published is None:
+        return None
+    return agent.published.read_spec().input_schema
 
 
 def resume_waiting_task(call: Call, message: Message) -> Turn:
     """Answer what a task waits for. Raises A2AError, Invalid, Forbidden, AlreadyAnswered."""
     run = task_named(call.user, call.agent, message.task_id)
+    # A context has two names: the client's, if it chose one, and the session's id.
     if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
         raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
     referenced_session(call, message, run.session)
@@ -237,10 +259,12 @@ def resume_waiting_task(call: Call, message: Message) -> Turn:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
     inputs = list(InputRequest.objects.open().filter(run=run))
     decisions = list_decided_approvals(call, run, message)
-    if not inputs and not decisions:
+    if decisions:
+        return turns.answer_waiting_run(call.user, {}, declined=[], decisions=decisions, source="a2a")
+    if not inputs:
         raise not_waiting(run)
-    results, declined = requests.parse_task_answers(message, inputs) if inputs and not decisions else ({}, [])
-    return turns.answer_waiting_run(call.user, results, declined=declined, decisions=decisions, source="a2a")
+    results, declined = requests.parse_task_answers(message, inputs)
+    return turns.answer_waiting_run(call.user, results, declined=declined, decisions=[], source="a2a")
 
 
 def not_waiting(run: Run) -> A2AError:
@@ -258,10 +282,11 @@ def list_decided_approvals(call: Call, run: Run, message: Message) -> list[tuple
     decisions = requests.parse_a2a_decisions(message)
     if decisions and call.key is not None and not call.key.allows(DECIDE):
         raise Forbidden(f"This key lacks the scope {DECIDE}.", hint="Decide it in Muster.")
-    rows = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run).in_bulk(decisions)
-    if len(rows) != len(decisions):
+    open_ones = Approval.objects.visible_to(call.user).select_related("run").open().filter(run=run)
+    by_id = open_ones.in_bulk(decisions)
+    if len(by_id) != len(decisions):
         raise Invalid("The task waits for no such approval.", code="unknown_approval")
-    return [(rows[pk], decision) for pk, decision in decisions.items()]
+    return [(by_id[pk], decision) for pk, decision in decisions.items()]
 
 
 # -- tasks -----------------------------------------------------------------------------------------------------------
@@ -270,12 +295,14 @@ def list_decided_approvals(call: Call, run: Run, message: Message) -> list[tuple
 def get_task(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(GetTaskRequest, params)
     history = parse_history_length(body)
-    return task_json(task_named(call.user, call.agent, body.id), history=history)
+    run = task_named(call.user, call.agent, body.id)
+    return task_json(run, history=history)
 
 
 def list_tasks(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(ListTasksRequest, params)
-    if params.get("status") and not body.status:  # a word that is not a state would list everything
+    # A word that is not a state would list everything.
+    if params.get("status") and not body.status:
         detail = {"field": "status", "code": "invalid", "message": f"one of {', '.join(TaskState.keys()[1:])}"}
         raise Invalid("“status” is not a state of a task.", code="invalid_params", details=[detail])
     return build_tasks_page(call.user, call.agent, body)
@@ -283,21 +310,26 @@ def list_tasks(call: Call, params: JSON) -> JSON:
 
 def cancel_task(call: Call, params: JSON, place: Place) -> Awaited:
     """A run that is being executed ends a moment later, so this waits a little. Raises RunFinished."""
-    run = task_named(call.user, call.agent, requests.parse_a2a_params(CancelTaskRequest, params).id)
+    body = requests.parse_a2a_params(CancelTaskRequest, params)
+    run = task_named(call.user, call.agent, body.id)
+    # A run that has ended raises RunFinished, which is an error of its own in A2A.
     endings.cancel_run(run, by=call.user, reason="cancelled by its A2A client")
-    return waiting.End(run.pk, CANCEL_WAIT_S, place), lambda ended: task_json(load_task_run(run))
+    end = waiting.End(run.pk, CANCEL_WAIT_S, place)
+    return end, lambda ended: task_json(load_task_run(run))
 
 
 def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:
     """The task as it is, then what happens in it."""
-    run = task_named(call.user, call.agent, requests.parse_a2a_params(SubscribeToTaskRequest, params).id)
+    body = requests.parse_a2a_params(SubscribeToTaskRequest, params)
+    run = task_named(call.user, call.agent, body.id)
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Get it.")
     return task_json(run), Turn(run, run.last_event)
 
 
 def extended_card(call: Call, params: JSON) -> JSON:
-    return cards.sign_agent_card(cards.build_user_card(call.user, call.agent)[0])
+    card, _ = cards.build_user_card(call.user, call.agent)
+    return cards.sign_agent_card(card)
 
 
 # -- push notifications ----------------------------------------------------------------------------------------------
@@ -305,22 +337,26 @@ def extended_card(call: Call, params: JSON) -> JSON:
 
 def create_push(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(TaskPushNotificationConfig, params)
-    return pushes.save_push_config(task_named(call.user, call.agent, body.task_id), body)
+    run = task_named(call.user, call.agent, body.task_id)
+    return pushes.save_push_config(run, body)
 
 
 def get_push(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(GetTaskPushNotificationConfigRequest, params)
-    return pushes.config_named(task_named(call.user, call.agent, body.task_id), body.id)
+    run = task_named(call.user, call.agent, body.task_id)
+    return pushes.config_named(run, body.id)
 
 
 def list_pushes(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(ListTaskPushNotificationConfigsRequest, params)
-    return {"configs": pushes.list_push_configs(task_named(call.user, call.agent, body.task_id)), "nextPageToken": ""}
+    run = task_named(call.user, call.agent, body.task_id)
+    return {"configs": pushes.list_push_configs(run), "nextPageToken": ""}
 
 
 def delete_push(call: Call, params: JSON) -> JSON:
     body = requests.parse_a2a_params(DeleteTaskPushNotificationConfigRequest, params)
-    pushes.delete_push_config(task_named(call.user, call.agent, body.task_id), body.id)
+    run = task_named(call.user, call.agent, body.task_id)
+    pushes.delete_push_config(run, body.id)
     return {}
 
 

@@ -18,8 +18,10 @@ from .errors import A2AError
 from .requests import identifier
 
 JSON = Any
-MOST = 10  # of one task
-LONGEST = 4000  # characters of a token or of credentials
+# Configurations of one task.
+MOST = 10
+# Characters of a token or of credentials.
+LONGEST = 4000
 
 
 def check_asked(body: Any) -> None:
@@ -38,7 +40,8 @@ def keep_asked(run: Run, body: Any, *, is_checked: bool = False) -> None:
 
 
 def check_push_address(config: Any) -> None:
-    if refusal := url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False):
+    refusal = url_refusal(config.url, settings.PRIVATE_HOSTS_ALLOWED, must_resolve=False)
+    if refusal:
         raise refuse_push_config("url", refusal)
 
 
@@ -53,7 +56,10 @@ def save_push_config(run: Run, config: Any) -> JSON:
 @transaction.atomic
 def store_push_row(run: Run, config: Any) -> JSON:
     credentials = parse_push_credentials(config)
-    label = identifier(config.id, "id") if config.id else hash_json([config.url, credentials])[:32]
+    if config.id:
+        label = identifier(config.id, "id")
+    else:
+        label = hash_json([config.url, credentials])[:32]
     others = of_task(run).exclude(label=label)
     if others.count() >= MOST:
         raise Conflict(
@@ -67,15 +73,19 @@ def store_push_row(run: Run, config: Any) -> JSON:
 
 def parse_push_credentials(config: Any) -> dict[str, str]:
     """What the client wants to be sent in headers. Raises Invalid."""
-    credentials = {
+    sent = {
         "token": config.token,
         "scheme": config.authentication.scheme,
         "credentials": config.authentication.credentials,
     }
-    for field, text in credentials.items():
-        if len(text) > LONGEST or not text.isascii() or not (text.isprintable() or not text):
+    credentials = {}
+    for field, text in sent.items():
+        if not text:
+            continue
+        if len(text) > LONGEST or not text.isascii() or not text.isprintable():
             raise refuse_push_config(field, f"it is sent in a header: at most {LONGEST} printable ASCII characters")
-    return {field: text for field, text in credentials.items() if text}
+        credentials[field] = text
+    return credentials
 
 
 def refuse_push_config(field: str, why: str) -> Invalid:
@@ -109,7 +119,9 @@ def delete_push_config(run: Run, label: str) -> None:
 def serialize_push_config(row: Webhook) -> JSON:
     """Without the credentials, which are never shown again."""
     credentials = json.loads(row.credentials) if row.credentials else {}
-    config = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
+    config: dict[str, JSON] = {"id": row.label, "taskId": str(row.run_id), "url": row.url}
     if credentials.get("token"):
         config["token"] = credentials["token"]
-    return {**config, "authentication": {"scheme": credentials["scheme"]}} if credentials.get("scheme") else config
+    if credentials.get("scheme"):
+        config["authentication"] = {"scheme": credentials["scheme"]}
+    return config

@@ -3,7 +3,7 @@ specification, which ignore fields that they do not know.
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
@@ -26,9 +26,11 @@ from .errors import A2AError
 JSON = Any
 T = TypeVar("T")
 INPUT_MODES = ("text/plain", "application/json", *IMAGES, "application/pdf", "application/octet-stream", "*/*")
-CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")  # namespace of the sessions that clients name
+# The namespace of the sessions that clients name.
+CONTEXTS = UUID("5d4ff1f6-5f4a-4f0a-9a3e-6d8f0b1f7a2c")
 LONGEST_ID = 200
-MOST_VALUES = 10_000  # in the parameters of a request
+# Values in the parameters of a request.
+MOST_VALUES = 10_000
 
 
 def parse_a2a_params(kind: type[T], params: JSON, *, is_complete: bool = True) -> T:
@@ -56,7 +58,8 @@ def parse_a2a_params(kind: type[T], params: JSON, *, is_complete: bool = True) -
 
 def refuse_tenant(request: Any) -> None:
     """Raises Invalid: an answer must not look as if it were a tenant's alone."""
-    push = getattr(getattr(request, "configuration", None), "task_push_notification_config", None)
+    configuration = getattr(request, "configuration", None)
+    push = getattr(configuration, "task_push_notification_config", None)
     if getattr(request, "tenant", "") or getattr(push, "tenant", ""):
         detail = {"field": "tenant", "code": "unsupported", "message": "this server has no tenants"}
         raise Invalid("This server has no tenants.", code="invalid_params", hint="Leave it out.", details=[detail])
@@ -64,10 +67,16 @@ def refuse_tenant(request: Any) -> None:
 
 def check_number(params: JSON) -> None:
     """Raises Invalid for more values than may be read: the library needs long for each."""
-    number, waiting = 0, [params]
+    number = 0
+    waiting = [params]
     while waiting and number <= MOST_VALUES:
         value = waiting.pop()
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        if isinstance(value, dict):
+            inner: Collection[JSON] = value.values()
+        elif isinstance(value, list):
+            inner = value
+        else:
+            continue
         number += len(inner)
         waiting.extend(inner)
     if number > MOST_VALUES:
@@ -116,6 +125,7 @@ def build_message_part(user: Any, part: Part) -> dict[str, JSON]:
         return {"type": "text", "text": part.text}
     if kind == "url":
         return {"type": "image", "url": part.url, "media_type": part.media_type.lower()}
+    # Models read values as JSON.
     if kind == "data":
         return {"type": "text", "text": json_values.dump_json(parse_data_part(part)).decode()}
     file = storage.save_file(user.pk, part.filename or "file", part.raw, declared=part.media_type)
@@ -126,22 +136,36 @@ def parse_data_part(part: Part) -> JSON:
     return convert_whole_floats(MessageToDict(part.data))
 
 
+def find_data_part(message: Message) -> JSON:
+    """The value of the first data part, or None."""
+    for part in message.parts:
+        if part.HasField("data"):
+            return parse_data_part(part)
+    return None
+
+
 def convert_whole_floats(value: JSON) -> JSON:
     """Protobuf keeps every number as a float."""
+    # Floats have exact whole numbers up to 2**53.
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if isinstance(value, list):
         return [convert_whole_floats(one) for one in value]
-    return {name: convert_whole_floats(one) for name, one in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return {name: convert_whole_floats(one) for name, one in value.items()}
+    return value
 
 
 def find_schema_input(message: Message, schema: JSON) -> JSON:
     """The input of an agent that has a schema: the first data part."""
-    return next((parse_data_part(part) for part in message.parts if part.HasField("data")), None) if schema else None
+    if not schema:
+        return None
+    return find_data_part(message)
 
 
 def get_message_text(message: Message) -> str:
-    return "\n".join(part.text for part in message.parts if part.HasField("text"))
+    texts = [part.text for part in message.parts if part.HasField("text")]
+    return "\n".join(texts)
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------
@@ -149,11 +173,17 @@ def get_message_text(message: Message) -> str:
 
 def find_context_session(user: Any, context: str) -> Session | None:
     """The user's session with this id, or the one that a client named so."""
-    return Session.objects.visible_to(user).filter(pk__in=list_context_ids(user, context)).first()
+    ids = list_context_ids(user, context)
+    return Session.objects.visible_to(user).filter(pk__in=ids).first()
+
+
+def build_context_id(user: Any, context: str) -> UUID:
+    """The id of the session that a client of this user calls so."""
+    return uuid5(CONTEXTS, f"{user.pk}:{context}")
 
 
 def list_context_ids(user: Any, context: str) -> list[UUID]:
-    named = uuid5(CONTEXTS, f"{user.pk}:{context}")
+    named = build_context_id(user, context)
     try:
         return [UUID(context), named]
     except ValueError:
@@ -164,7 +194,8 @@ def open_context_session(user: Any, context: str) -> Session:
     """A session under the client's own name."""
     identifier(context, "message.contextId")
     fields = {"owner": user, "metadata": {A2A_CONTEXT: context}, "variables": {"agent_depth": 0}}
-    return Session.objects.get_or_create(pk=uuid5(CONTEXTS, f"{user.pk}:{context}"), defaults=fields)[0]
+    session, _ = Session.objects.get_or_create(pk=build_context_id(user, context), defaults=fields)
+    return session
 
 
 # -- answers ---------------------------------------------------------------------------------------------------------
@@ -177,10 +208,9 @@ def parse_task_answers(message: Message, open: Iterable[InputRequest]) -> tuple[
     message answers the only one that is open. Raises Invalid.
     """
     requests = {request.pk: request for request in open}
-    named = next((parse_data_part(part) for part in message.parts if part.HasField("data")), None)
-    inputs = named.get("inputs") if isinstance(named, dict) else None
-    if isinstance(inputs, Mapping):
-        return parse_named_results(inputs, requests)
+    data = find_data_part(message)
+    if isinstance(data, dict) and isinstance(data.get("inputs"), Mapping):
+        return parse_named_results(data["inputs"], requests)
     if len(requests) != 1:
         raise Invalid(
             f"The task waits for {len(requests)} answers.",
@@ -188,17 +218,20 @@ def parse_task_answers(message: Message, open: Iterable[InputRequest]) -> tuple[
             hint='Name them in a data part: {"inputs": {"<id>": {"answer": …}}}.',
         )
     [request] = requests.values()
-    return {request.call_id: plain_answer(message, named, request)}, []
+    return {request.call_id: plain_answer(message, data, request)}, []
 
 
 def parse_named_results(
     answers: Mapping[str, JSON], requests: Mapping[UUID, InputRequest]
 ) -> tuple[dict[UUID, JSON], list[UUID]]:
+    """As parse_task_answers, for answers by the ids of the requests. Raises Invalid."""
     by_name = {str(pk): request for pk, request in requests.items()}
-    results, declined = {}, []
+    results = {}
+    declined = []
     for id, answer in answers.items():
         request = by_name.get(id)
-        if request is None or not isinstance(answer, dict) or not answer.keys() & {"result", "answer", "error"}:
+        is_answer = isinstance(answer, dict) and not answer.keys().isdisjoint({"result", "answer", "error"})
+        if request is None or not is_answer:
             raise Invalid(
                 f"Nothing with the id “{id[:80]}” waits for such an answer.",
                 code="unknown_input",
@@ -216,6 +249,7 @@ def plain_answer(message: Message, data: JSON, request: InputRequest) -> JSON:
     if data is not None:
         return data
     text = get_message_text(message)
+    # A text that looks like JSON is a text all the same, where a text is asked for.
     if request.schema is None or request.schema.get("type") == "string":
         return text
     try:
@@ -229,8 +263,8 @@ def parse_a2a_decisions(message: Message) -> dict[UUID, dict[str, JSON]]:
 
     Only a data part decides, never a text such as “yes”. Raises Invalid.
     """
-    named = next((parse_data_part(part) for part in message.parts if part.HasField("data")), None)
-    approvals = named.get("approvals") if isinstance(named, dict) else None
+    data = find_data_part(message)
+    approvals = data.get("approvals") if isinstance(data, dict) else None
     if not isinstance(approvals, Mapping):
         return {}
     decisions = {}
@@ -241,7 +275,8 @@ def parse_a2a_decisions(message: Message) -> dict[UUID, dict[str, JSON]]:
             key = None
         if key is None or not isinstance(decision, dict) or not isinstance(decision.get("decision"), str):
             raise Invalid("A decision is {“decision”: “approve” or “deny”}, by the approval's id.", code="no_decision")
-        arguments, note = decision.get("arguments"), decision.get("note")
+        arguments = decision.get("arguments")
+        note = decision.get("note")
         decisions[key] = {
             "decision": decision["decision"],
             "arguments": arguments if isinstance(arguments, dict) else None,

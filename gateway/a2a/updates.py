@@ -30,14 +30,18 @@ class Updates:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.reading = Reading(for_approvals=False)
-        self.asked: dict[str, dict[str, JSON]] = {}  # what the task waits for
-        self.is_begun = False  # the reply's current text
+        # What the task waits for, by the ids of the questions.
+        self.asked: dict[str, dict[str, JSON]] = {}
+        # Whether the reply's current text was begun.
+        self.is_begun = False
         self.modes = get_output_modes(run)
         self.takes_text = accepts_type(self.modes, TYPE_OF_TEXT)
-        self.said = ""  # where a client takes no text: it gets the reply as a whole
+        # A client that takes no text gets the reply as a whole, so it is collected here.
+        self.said = ""
 
     def take(self, frame: Frame) -> Iterator[dict[str, JSON]]:
-        data, at = frame.data, frame.at
+        data = frame.data
+        at = frame.at
         for step in self.reading.take(frame):
             yield from self.of_step(step, at)
         if frame.type in ("run.started", "run.resumed"):
@@ -45,51 +49,72 @@ class Updates:
         elif frame.type in ("input.answered", "approval.decided"):
             self.asked.pop(data["id"], None)
         elif frame.type == "run.waiting":
-            message = asking(self.run, list(self.asked.values())) if self.asked else None
-            yield self.status(choose_task_state("waiting", data["waiting_for"]), at, message)
+            state = choose_task_state("waiting", data["waiting_for"])
+            message = None
+            if self.asked:
+                message = asking(self.run, list(self.asked.values()))
+            yield self.status(state, at, message)
         elif frame.type == "artifact.created":
             part = {"url": file_url(data["file"]), "filename": data["name"], "mediaType": data["media_type"]}
             yield self.artifact({"artifactId": data["file"], "name": data["name"], "parts": [part]}, lastChunk=True)
 
     def of_step(self, step: Step, at: str | None) -> Iterator[dict[str, JSON]]:
+        data = step.data
         if step.kind in (QUESTION, APPROVAL):
-            self.asked[step.data["id"]] = build_a2a_question(step.data)
+            self.asked[data["id"]] = build_a2a_question(data)
         elif step.kind == BEGIN:
-            self.is_begun, self.said = False, ""
-        elif step.kind in (TEXT, REPLACED) and not self.takes_text:
-            self.said = step.data["text"] if step.kind == REPLACED else self.said + step.data["text"]
+            self.is_begun = False
+            self.said = ""
         elif step.kind == TEXT:
-            yield self.text(step.data["text"], append=self.is_begun)
-            self.is_begun = True
+            if self.takes_text:
+                yield self.text(data["text"], append=self.is_begun)
+                self.is_begun = True
+            else:
+                self.said += data["text"]
         elif step.kind == REPLACED:
-            yield self.text(step.data["text"])
-            self.is_begun = True
+            if self.takes_text:
+                yield self.text(data["text"])
+                self.is_begun = True
+            else:
+                self.said = data["text"]
         elif step.kind == END:
-            yield from self.end(step.data, at)
+            yield from self.end(data, at)
 
     def end(self, data: dict[str, JSON], at: str | None) -> Iterator[dict[str, JSON]]:
+        """What is left to send of the reply and the output, and how the task ended."""
+        # An empty piece closes the reply: it was sent before.
         if self.is_begun:
             yield self.artifact(reply_artifact("", self.reading.cut), append=True, lastChunk=True)
-        has_output = isinstance(data["output"], dict | list)
-        if has_output and not (self.is_begun and not accepts_type(self.modes, DATA)):
-            yield self.artifact(output_artifact(data["output"]), lastChunk=True)
+        output = data["output"]
+        has_output = isinstance(output, dict | list)
+        # The reply says the same as the output, as text: a client that accepts one of them alone gets no other.
+        if has_output and (not self.is_begun or accepts_type(self.modes, DATA)):
+            yield self.artifact(output_artifact(output), lastChunk=True)
         if self.said and not has_output:
             yield self.artifact(reply_artifact(self.said, self.reading.cut), lastChunk=True)
         error = data.get("error")
-        yield self.status(
-            choose_task_state(data["status"], error=error), at, error_message(self.run, error) if error else None
-        )
+        state = choose_task_state(data["status"], error=error)
+        message = error_message(self.run, error) if error else None
+        yield self.status(state, at, message)
 
     def text(self, text: str, **more: bool) -> dict[str, JSON]:
         return self.artifact(reply_artifact(text), **more)
 
-    def artifact(self, artifact: dict[str, JSON], **more: bool) -> dict[str, JSON]:
-        flags = {name: value for name, value in more.items() if value}
-        accepted = convert_artifact(artifact, self.modes)
-        return {"artifactUpdate": {**build_task_ids(self.run), "artifact": accepted, **flags}}
+    def artifact(self, artifact: dict[str, JSON], **flags: bool) -> dict[str, JSON]:
+        """`flags`: append, lastChunk. Those that are false are left out."""
+        update: dict[str, JSON] = build_task_ids(self.run)
+        update["artifact"] = convert_artifact(artifact, self.modes)
+        for name, value in flags.items():
+            if value:
+                update[name] = value
+        return {"artifactUpdate": update}
 
     def status(self, state: str, at: str | None, message: JSON = None) -> dict[str, JSON]:
-        status = {"state": state, **({"timestamp": at} if at else {}), **({"message": message} if message else {})}
+        status: dict[str, JSON] = {"state": state}
+        if at:
+            status["timestamp"] = at
+        if message:
+            status["message"] = message
         return {"statusUpdate": {**build_task_ids(self.run), "status": status}}
 
 

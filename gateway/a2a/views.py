@@ -44,8 +44,9 @@ class A2AView(APIView):
     parameters = dict.fromkeys(METHODS, ANYTHING)
 
     def call(self, request: Any, agent: str) -> Call:
-        extensions = request.headers.get("A2A-Extensions", "").split(",")
-        return Call(request.user, request.auth, agent, frozenset(filter(None, map(str.strip, extensions))))
+        names = [name.strip() for name in request.headers.get("A2A-Extensions", "").split(",")]
+        extensions = frozenset(name for name in names if name)
+        return Call(request.user, request.auth, agent, extensions)
 
 
 def choose_a2a_version(request: Any, supported: Sequence[str] = VERSIONS) -> str:
@@ -58,11 +59,8 @@ def choose_a2a_version(request: Any, supported: Sequence[str] = VERSIONS) -> str
 
 
 def version_refused(version: str) -> A2AError:
-    return A2AError(
-        f"Version {version[:20]} of A2A is not supported here.",
-        code="version_not_supported",
-        hint=f"Send the header A2A-Version: {VERSIONS[0]}.",
-    )
+    hint = f"Send the header A2A-Version: {VERSIONS[0]}."
+    return A2AError(f"Version {version[:20]} of A2A is not supported here.", code="version_not_supported", hint=hint)
 
 
 def answer_a2a_operation(view: Any, method: str, call: Call, params: JSON, form: Callable[[JSON], JSON]) -> Any:
@@ -97,18 +95,25 @@ class RpcView(A2AView):
 
     def post(self, request: Any, agent: str) -> Any:
         body = request.data
+        # Kept first, so that the answer to a request that is refused has its id.
         if isinstance(body, dict) and isinstance(body.get("id"), str | int) and not isinstance(body["id"], bool):
             self.id = body["id"]
         method = parse_a2a_method(body)
-        version, params, form = choose_a2a_version(request), body.get("params", {}), self.result
+        version = choose_a2a_version(request)
+        params = body.get("params", {})
+        # Older clients use other names for the same operations.
         if version == legacy.VERSION and method in legacy.METHODS:
-            older, params = legacy.choose_answer_converter(method), legacy.convert_old_request(method, params)
-            method, form = legacy.METHODS[method], lambda value: self.result(older(value))
-        elif method not in KNOWN:
+            convert_answer = legacy.choose_answer_converter(method)
+            params = legacy.convert_old_request(method, params)
+            call = self.call(request, agent)
+            return answer_a2a_operation(
+                self, legacy.METHODS[method], call, params, lambda value: self.result(convert_answer(value))
+            )
+        if method not in KNOWN:
             raise A2AError(f"There is no method “{method[:80]}”.", code="unknown_method")
-        elif version == legacy.VERSION:
+        if version == legacy.VERSION:
             raise version_refused(version)
-        return answer_a2a_operation(self, method, self.call(request, agent), params, form)
+        return answer_a2a_operation(self, method, self.call(request, agent), params, self.result)
 
     def result(self, value: JSON) -> JSON:
         return {"jsonrpc": "2.0", "id": self.id, "result": value}
@@ -116,17 +121,18 @@ class RpcView(A2AView):
 
 def parse_a2a_method(body: JSON) -> str:
     """Raises A2AError for something that is not a request."""
-    id = body.get("id") if isinstance(body, dict) else None
-    if (
-        not isinstance(body, dict)
-        or body.get("jsonrpc") != "2.0"
-        or not isinstance(body.get("method"), str)
-        or not isinstance(id, str | int | None)
-        or isinstance(id, bool)
-        or "id" not in body
-    ):
+    if not is_rpc_request(body):
         raise A2AError("The body is not a JSON-RPC 2.0 request with an id.", code="not_a_request")
     return body["method"]
+
+
+def is_rpc_request(body: JSON) -> bool:
+    """Whether it is a JSON-RPC 2.0 request that wants an answer. The id may be null, but not missing."""
+    if not isinstance(body, dict) or "id" not in body:
+        return False
+    id = body["id"]
+    has_id = isinstance(id, str | int | None) and not isinstance(id, bool)
+    return has_id and body.get("jsonrpc") == "2.0" and isinstance(body.get("method"), str)
 
 
 @extend_schema(exclude=True)
@@ -135,7 +141,8 @@ class HttpView(A2AView):
 
     operations: dict[str, str] = {}
     parser_classes = (A2AParser, JSONParser)
-    renderer_classes = (JSONRenderer, A2ARenderer)  # the second one for clients that name it
+    # The second one is for clients that name it.
+    renderer_classes = (JSONRenderer, A2ARenderer)
 
     def get_exception_handler(self) -> Any:
         return in_their_form(super().get_exception_handler(), http_form, is_rpc=False)

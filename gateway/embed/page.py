@@ -31,7 +31,8 @@ def public_page(request: HttpRequest, key: str) -> HttpResponse:
         return render(request, "muster/gone.html", {"words": translate(str(error))}, status=404)
     response = render(request, "muster/visitor.html", {"embed": embed})
     response["Content-Security-Policy"] = POLICY.format(ancestors=" ".join(embed.origins) or "'none'")
-    response["Referrer-Policy"] = "no-referrer"  # the key is in the address
+    # The key is in the address, which other sites need not learn.
+    response["Referrer-Policy"] = "no-referrer"
     response.xframe_options_exempt = bool(embed.origins)  # type: ignore[attr-defined]
     return response
 

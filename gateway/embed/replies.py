@@ -12,7 +12,8 @@ from gateway.turns import Pause, Turn
 from runs.events.frames import Frame
 from runs.models import Embed, Message, Run
 
-HISTORY = 200  # messages that are shown again
+# Messages that are shown again.
+HISTORY = 200
 STATES = {CALL: "working", RESULT: "thinking", APPROVAL: "waiting", QUESTION: "waiting"}
 ENDS = {"succeeded": "done", "partial": "done", "cancelled": "stopped"}
 SPENT = "This chat has reached its limit. Please try again later."
@@ -35,11 +36,13 @@ async def following(turn: Turn) -> AsyncIterator[bytes]:
         if frame.type == "heartbeat":
             yield HEARTBEAT
         for step in reading.take(frame):
-            if event := build_embed_event(step):
+            event = build_embed_event(step)
+            if event:
                 yield sse(event)
 
 
 def build_embed_event(step: Step) -> dict[str, Any] | None:
+    """What a page hears of a step; None for one that is not the visitor's business."""
     if step.kind == BEGIN:
         return {"type": "begin"}
     if step.kind == TEXT:
@@ -48,25 +51,37 @@ def build_embed_event(step: Step) -> dict[str, Any] | None:
         return {"type": "replaced", "text": step.data["text"]}
     if step.kind == END:
         return build_embed_end(step.data)
-    return {"type": "state", "state": STATES[step.kind]} if step.kind in STATES else None
+    if step.kind in STATES:
+        return {"type": "state", "state": STATES[step.kind]}
+    return None
 
 
 def build_embed_end(data: dict[str, Any]) -> dict[str, Any]:
     status = ENDS.get(data["status"], "failed")
     if status != "failed":
         return {"type": "end", "status": status}
-    is_spent = (data.get("error") or {}).get("code") == "budget_exhausted"
+    error = data.get("error") or {}
+    # Visitors are told no reason but this one, which they can wait for.
+    is_spent = error.get("code") == "budget_exhausted"
     return {"type": "end", "status": status, "message": SPENT if is_spent else FAILED}
 
 
 def build_visitor_conversation(embed: Embed, session: Any) -> dict[str, Any]:
     """The messages of runs for visitors, and the run in progress. Messages of the owner are not shown."""
+    runs = Run.objects.filter(session=session, embed=embed.pk)
+    # Runs whose place another one took, as their answers failed: the message would be shown twice.
+    replaced: set[str] = set()
+    for ids in runs.filter(metadata__has_key="instead_of").values_list("metadata__instead_of", flat=True):
+        replaced.update(ids)
     rows = Message.objects.filter(session=session, session__owner=embed.owner_id, run__embed=embed.pk)
-    repeated = Run.objects.filter(session=session, embed=embed.pk, metadata__has_key="instead_of")
-    replaced = {id for ids in repeated.values_list("metadata__instead_of", flat=True) for id in ids}
     rows = rows.filter(role__in=[Message.Role.USER, Message.Role.ASSISTANT]).exclude(run__in=replaced)
     latest = rows.order_by("-seq")[:HISTORY]
-    live = Run.objects.filter(session=session, embed=embed.pk, parent=None).live().order_by("-id").first()
-    of_live = live.pk if live else None  # its reply is streamed from the beginning
-    shown = [row for row in reversed(latest) if row.words and (row.run_id != of_live or row.role == Message.Role.USER)]
-    return {"messages": [{"role": row.role, "text": row.words} for row in shown], "run": of_live}
+    live_run = runs.filter(parent=None).live().order_by("-id").first()
+    live_id = live_run.pk if live_run else None
+    messages = []
+    for row in reversed(latest):
+        # The reply of the run in progress is streamed from the beginning.
+        is_streamed = row.run_id == live_id and row.role != Message.Role.USER
+        if row.words and not is_streamed:
+            messages.append({"role": row.role, "text": row.words})
+    return {"messages": messages, "run": live_id}

@@ -29,7 +29,8 @@ from runs.queue import endings
 
 from . import replies, visitors
 
-STREAMS = 20  # open replies of one address
+# Open replies of one address.
+STREAMS = 20
 ALLOWED = {
     "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
     "Access-Control-Allow-Headers": "authorization, content-type",
@@ -65,7 +66,8 @@ class VisitorView(APIView):
         visitors.count_request(request)
         embed = visitors.load_open_embed(kwargs["key"], to_show=self.only_shows)
         visitors.check_origin(request, embed)
-        self.embed = embed  # from here on the page may read the answer
+        # From here on the page may read the answer.
+        self.embed = embed
 
     def get_authenticate_header(self, request: Any) -> str:
         return 'Bearer realm="visitor"'
@@ -75,8 +77,10 @@ class VisitorView(APIView):
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
+        # A cache must not give the answer for one site to another.
         patch_vary_headers(response, ["Origin"])
-        if self.embed is not None and (origin := request.headers.get("Origin")):
+        origin = request.headers.get("Origin")
+        if self.embed is not None and origin:
             response["Access-Control-Allow-Origin"] = origin
             response["Access-Control-Expose-Headers"] = "Retry-After"
         return response
@@ -88,10 +92,15 @@ class AboutView(VisitorView):
     def get(self, request: Any, key: str) -> Response:
         """What a page shows before the first message."""
         embed: Any = self.embed
-        return Response({
-            "title": str(embed), "greeting": embed.greeting, "suggestions": embed.suggestions, "colour": embed.colour,
-            "max_characters": embed.max_characters,
-        })  # fmt: skip
+        return Response(
+            {
+                "title": str(embed),
+                "greeting": embed.greeting,
+                "suggestions": embed.suggestions,
+                "colour": embed.colour,
+                "max_characters": embed.max_characters,
+            }
+        )
 
 
 class SessionsView(VisitorView):
@@ -107,7 +116,8 @@ class MessagesView(VisitorView):
     def get(self, request: Any, key: str) -> Response:
         """The conversation so far, and the id of the run in progress."""
         embed: Any = self.embed
-        return Response(replies.build_visitor_conversation(embed, visitors.session_id(request, embed)))
+        session = visitors.session_id(request, embed)
+        return Response(replies.build_visitor_conversation(embed, session))
 
     def post(self, request: Any, key: str) -> Any:
         """Send a message; the reply is a stream of server-sent events."""
@@ -124,7 +134,8 @@ class ReplyView(VisitorView):
     def get(self, request: Any, key: str, run: UUID) -> Any:
         """The reply from its beginning, and as it goes on."""
         embed: Any = self.embed
-        row = visitors.load_visitor_run(embed, visitors.session_id(request, embed), run)
+        session = visitors.session_id(request, embed)
+        row = visitors.load_visitor_run(embed, session, run)
         return reply(request, embed, lambda: Turn(row))
 
 
@@ -134,7 +145,8 @@ class StopView(VisitorView):
     def post(self, request: Any, key: str, run: UUID) -> Response:
         """Stop the run, if it has not ended."""
         embed: Any = self.embed
-        row = visitors.load_visitor_run(embed, visitors.session_id(request, embed), run)
+        session = visitors.session_id(request, embed)
+        row = visitors.load_visitor_run(embed, session, run)
         try:
             endings.cancel_run(row, by=None, reason="the visitor stopped it")
         except RunFinished:
@@ -144,16 +156,20 @@ class StopView(VisitorView):
 
 def start_visitor_run(embed: Embed, session: UUID, body: dict[str, Any]) -> Turn:
     """The run of a message, in the name of the owner and with the rights of a visitor."""
+    text = body["message"]
     key = f"embed:{session}:{body['id']}" if "id" in body else None
     try:
-        if key and (last := visitors.failed_run(embed, session, key, body["message"])):
-            return retry_visitor_message(embed, last, key)
-        with transaction.atomic():  # a refused message leaves no session behind
+        if key:
+            failed = visitors.failed_run(embed, session, key, text)
+            if failed:
+                return retry_visitor_message(embed, failed, key)
+        # A refused message leaves no session behind.
+        with transaction.atomic():
             return turns.start_turn(
                 user=embed.owner,
                 key=None,
                 agent=embed.agent,
-                parts=[{"type": "text", "text": body["message"]}],
+                parts=[{"type": "text", "text": text}],
                 session=visitors.open_visitor_session(embed, session),
                 is_watched=True,
                 embed=embed.pk,
@@ -172,12 +188,16 @@ def retry_visitor_message(embed: Embed, last: Run, key: str) -> Turn:
 
 def build_visitor_error(error: MusterError) -> MusterError:
     """The same refusal without what only the owner should read."""
-    return type(error)(REFUSALS.get(error.code, "This chat cannot answer at the moment."), code=error.code)
+    message = REFUSALS.get(error.code, "This chat cannot answer at the moment.")
+    return type(error)(message, code=error.code)
 
 
 def reply(request: Any, embed: Embed, turn: Any) -> Any:
     """A stream in a place that is taken before a run is started."""
-    ours, theirs = SimpleNamespace(pk=f"embed:{embed.pk}"), SimpleNamespace(pk=f"visitor:{find_client(request)}")
-    with count_user_stream(ours) as respond, count_user_stream(theirs, STREAMS) as also:
+    # Visitors have no account: places are counted for the embed, and for the visitor's address.
+    of_embed = SimpleNamespace(pk=f"embed:{embed.pk}")
+    of_address = SimpleNamespace(pk=f"visitor:{find_client(request)}")
+    with count_user_stream(of_embed) as respond, count_user_stream(of_address, STREAMS) as respond_too:
         standing = visitors.VisitorStanding(embed_key=embed.key)
-        return respond(also(build_sse_response(request, replies.following(turn()), standing)))
+        source = replies.following(turn())
+        return respond(respond_too(build_sse_response(request, source, standing)))

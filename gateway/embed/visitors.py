@@ -19,10 +19,13 @@ from agents.http.throttles import count_in_windows, find_client, until_next
 from plumbing.statements import Select
 from runs.models import Embed, Message, Run, Session
 
-TOKEN_S = 30 * 24 * 3600  # how long a conversation can be continued
-REQUESTS = 600  # a minute from one address, of every kind
+# How long a conversation can be continued.
+TOKEN_S = 30 * 24 * 3600
+# Requests of every kind in a minute from one address.
+REQUESTS = 600
 FAILED = (Run.Status.FAILED, Run.Status.EXPIRED)
-NEIGHBOURS = 5  # one address may send as many messages as so many visitors
+# One address may send as many messages as so many visitors.
+NEIGHBOURS = 5
 
 TO_SHOW = (
     "key", "origins", "title", "greeting", "suggestions", "colour", "max_characters", "agent__name",
@@ -47,7 +50,8 @@ def load_open_embed(key: str, *, to_show: bool = False) -> Embed:
     """The embed with this key, if visitors may use it now; `to_show`: only what a page shows of it. Raises NotFound,
     without saying why.
     """
-    if (embed := open_embed(key, to_show=to_show)) is None:
+    embed = open_embed(key, to_show=to_show)
+    if embed is None:
         raise NotFound("There is no such chat, or it is switched off.", code="no_embed")
     return embed
 
@@ -56,7 +60,10 @@ def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
     """Whole rows of the agent, its version and its provider cost a stranger's look twice as much."""
     select = SHOWN_EMBED if to_show else USED_EMBED
     embed = select.first(key=key)
-    return embed if embed and roles.allows(embed.owner, roles.ACT) else None
+    # An owner who may not act any more cannot pay for visitors either.
+    if embed is None or not roles.allows(embed.owner, roles.ACT):
+        return None
+    return embed
 
 
 # -- origins --------------------------------------------------------------------------------------------------------
@@ -65,17 +72,20 @@ def open_embed(key: str, *, to_show: bool = False) -> Embed | None:
 def check_origin(request: Any, embed: Embed) -> None:
     """Programs send no origin and need none: the key is public. A browser sends its page's. Raises Forbidden."""
     origin = request.headers.get("Origin")
-    if origin is not None and not is_own_origin(request, origin) and origin not in embed.origins:
-        raise Forbidden(
-            f"Pages of {origin[:200]} may not show this chat.",
-            code="origin_refused",
-            hint="Its owner can add the origin to its list.",
-        )
+    if origin is None or is_own_origin(request, origin) or origin in embed.origins:
+        return
+    raise Forbidden(
+        f"Pages of {origin[:200]} may not show this chat.",
+        code="origin_refused",
+        hint="Its owner can add the origin to its list.",
+    )
 
 
 def is_own_origin(request: Any, origin: str) -> bool:
+    """Whether it is this site's, under the address of the request or its public one."""
+    request_origin = f"{request.scheme}://{request.get_host()}"
     public = urlsplit(settings.PUBLIC_URL)
-    return origin in (f"{request.scheme}://{request.get_host()}", f"{public.scheme}://{public.netloc}")
+    return origin in (request_origin, f"{public.scheme}://{public.netloc}")
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------
@@ -88,14 +98,16 @@ def build_token_salt(embed: Embed) -> str:
 
 def new_token(embed: Embed) -> str:
     """For a conversation that is stored with its first message."""
-    return signing.dumps(str(uuid7()), salt=build_token_salt(embed))
+    session = str(uuid7())
+    return signing.dumps(session, salt=build_token_salt(embed))
 
 
 def session_id(request: Any, embed: Embed) -> UUID:
     """The conversation that the token in the header is for. Raises NotRecognised."""
     words = get_authorization_header(request).decode("latin-1").split()
+    token = words[1] if len(words) == 2 else ""
     try:
-        return UUID(signing.loads(words[1] if len(words) == 2 else "", salt=build_token_salt(embed), max_age=TOKEN_S))
+        return UUID(signing.loads(token, salt=build_token_salt(embed), max_age=TOKEN_S))
     except signing.BadSignature:
         raise NotRecognised("This conversation has expired: start another one.", hint="")
 
@@ -103,30 +115,41 @@ def session_id(request: Any, embed: Embed) -> UUID:
 def open_visitor_session(embed: Embed, id: UUID) -> Session:
     """The row of the conversation, made if it is new. Two messages at once find the same one."""
     fields = {
-        "owner": embed.owner, "agent": embed.agent, "title": "A visitor", "has_untrusted": True,
-        "metadata": {"embed": str(embed.pk)}, "variables": {"agent_depth": 0},
-    }  # fmt: skip
-    return Session.objects.get_or_create(pk=id, owner=embed.owner, defaults=fields)[0]
+        "owner": embed.owner,
+        "agent": embed.agent,
+        "title": "A visitor",
+        "has_untrusted": True,
+        "metadata": {"embed": str(embed.pk)},
+        "variables": {"agent_depth": 0},
+    }
+    session, _ = Session.objects.get_or_create(pk=id, owner=embed.owner, defaults=fields)
+    return session
 
 
 def load_visitor_run(embed: Embed, session: UUID, id: UUID) -> Run:
     """A run of this conversation. Raises NotFound."""
-    rows = Run.objects.select_related("agent", "session", "version").filter(
-        embed=embed.pk, session=session, parent=None
-    )
-    if run := rows.filter(pk=id, principal=embed.owner_id).first():
-        return run
-    raise NotFound("There is no such message in this conversation.")
+    rows = Run.objects.select_related("agent", "session", "version")
+    rows = rows.filter(embed=embed.pk, session=session, parent=None)
+    run = rows.filter(pk=id, principal=embed.owner_id).first()
+    if run is None:
+        raise NotFound("There is no such message in this conversation.")
+    return run
 
 
 def failed_run(embed: Embed, session: UUID, key: str, text: str) -> Run | None:
     """The last run of the conversation, if it was to answer this message and failed."""
     runs = Run.objects.filter(embed=embed.pk, principal=embed.owner_id, session=session, parent=None)
     last = runs.select_related("session", "agent", "version").order_by("-id").first()
-    if last is None or last.status not in FAILED or (last.idempotency_key or "").partition("#")[0] != key:
+    if last is None or last.status not in FAILED:
+        return None
+    # A run that was repeated has the key with another run's id behind it.
+    first_key, _, _ = (last.idempotency_key or "").partition("#")
+    if first_key != key:
         return None
     message = last.messages.filter(role=Message.Role.USER).order_by("seq").first()
-    return last if message and message.words == text else None
+    if message is None or message.words != text:
+        return None
+    return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +175,20 @@ def count_message(request: Any, embed: Embed, session: UUID) -> None:
 
     Raises RateLimited.
     """
-    name, each = f"embed:{embed.pk}", embed.per_visitor
-    refuse_beyond(f"{name}:{session}", each)
-    refuse_beyond(f"{name}:{find_client(request)}", each * NEIGHBOURS)
+    name = f"embed:{embed.pk}"
+    refuse_beyond(f"{name}:{session}", embed.per_visitor)
+    refuse_beyond(f"{name}:{find_client(request)}", embed.per_visitor * NEIGHBOURS)
     refuse_beyond(name, embed.per_minute)
 
 
 def refuse_beyond(name: str, limit: int) -> None:
-    if count_in_windows([name])[0] > limit:
-        seconds = int(until_next()) + 1
-        raise RateLimited(
-            "There are too many messages at the moment. Please try again in a minute.",
-            code="rate_limited",
-            hint="Wait for the seconds in Retry-After.",
-            headers={"Retry-After": str(seconds)},
-        )
+    [count] = count_in_windows([name])
+    if count <= limit:
+        return
+    seconds = int(until_next()) + 1
+    raise RateLimited(
+        "There are too many messages at the moment. Please try again in a minute.",
+        code="rate_limited",
+        hint="Wait for the seconds in Retry-After.",
+        headers={"Retry-After": str(seconds)},
+    )

@@ -29,7 +29,8 @@ from .views import (
 )
 
 JSON = Any
-PREFIX = "00000000-0000-8000-8000-"  # of a UUID (version 8) that holds the agent's number
+# The beginning of a UUID (version 8) that holds the agent's number.
+PREFIX = "00000000-0000-8000-8000-"
 COLUMNS = {"assistant_id": "pk", "graph_id": "name", "name": "name", "created_at": "created_at",
            "updated_at": "updated_at"}  # fmt: skip
 SELECTABLE = ("assistant_id", "graph_id", "name", "description", "config", "context", "created_at", "updated_at",
@@ -47,11 +48,11 @@ def agent_named(user: Any, name: JSON) -> Agent | None:
     """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
     if not isinstance(name, str) or not name:
         raise refuse_langgraph_field("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
-    if (number := parse_assistant_number(name)) is not None:
+    number = parse_assistant_number(name)
+    agent = None
+    if number is not None:
         agent = BY_NUMBER.first(user=user.pk, number=number)
-    elif "\0" in name:
-        agent = None
-    else:
+    elif "\0" not in name:  # PostgreSQL refuses to compare it
         agent = BY_NAME.first(user=user.pk, name=name)
     if agent is None and name != ROUTER:
         raise NotFound(f"There is no assistant “{name[:80]}” that you can use.", hint="POST /assistants/search.")
@@ -74,7 +75,8 @@ BY_NAME = Select(lambda at: build_assistant_lookup(at.user, name=at.name), user=
 
 def existing(user: Any, identifier: str) -> Agent:
     """The same without the router, which is no agent."""
-    if (agent := agent_named(user, identifier)) is None:
+    agent = agent_named(user, identifier)
+    if agent is None:
         raise NotFound(f"“{ROUTER}” lets the router choose an agent: it has no definition of its own.")
     return agent
 
@@ -84,29 +86,45 @@ def assistant_id(agent_pk: int) -> str:
 
 
 def parse_assistant_number(id: str) -> int | None:
+    """The agent's number in the id of an assistant: 0, which no agent has, for another UUID, None for a name."""
     try:
         text = str(UUID(id))
     except ValueError:
         return None
-    return int(text.removeprefix(PREFIX), 16) if text.startswith(PREFIX) else 0
+    if not text.startswith(PREFIX):
+        return 0
+    return int(text.removeprefix(PREFIX), 16)
 
 
 def assistant_json(agent: Agent, version: AgentVersion | None = None) -> dict[str, JSON]:
-    shown = version or agent.published
-    assert shown is not None  # only published agents are listed
-    variables = shown.spec.get("variables") or {}
-    return {
+    """The assistant as it is published, or as a version of it was; a version has no time of a last change."""
+    described = version or agent.published
+    # Only published agents are listed.
+    assert described is not None
+    spec = described.spec
+    owner_name = agent.owner.get_username() if agent.owner else "site"
+    assistant = {
         "assistant_id": assistant_id(agent.pk),
         "graph_id": agent.name,
         "name": agent.name,
-        "description": shown.spec.get("description") or agent.description or None,
+        "description": spec.get("description") or agent.description or None,
         "config": {},
-        "context": {name: rule["default"] for name, rule in variables.items() if "default" in rule},
-        "metadata": {"owner": agent.owner.get_username() if agent.owner else "site"},
-        "version": shown.number,
-        "created_at": (version.created_at if version else agent.created_at),
-        **({} if version else {"updated_at": agent.updated_at}),
+        "context": list_variable_defaults(spec),
+        "metadata": {"owner": owner_name},
+        "version": described.number,
     }
+    if version:
+        assistant["created_at"] = version.created_at
+    else:
+        assistant["created_at"] = agent.created_at
+        assistant["updated_at"] = agent.updated_at
+    return assistant
+
+
+def list_variable_defaults(spec: dict[str, JSON]) -> dict[str, JSON]:
+    """The values of the variables that a message need not give."""
+    variables = spec.get("variables") or {}
+    return {name: rule["default"] for name, rule in variables.items() if "default" in rule}
 
 
 class AssistantsView(LangGraphView):
@@ -119,10 +137,11 @@ class AssistantsView(LangGraphView):
         body = parse_langgraph_fields(request.data, names)
         agent = existing(request.user, body.get("graph_id"))
         if body.get("assistant_id") not in (None, assistant_id(agent.pk)):
-            raise refuse_langgraph_field(
-                "assistant_id", "The id of an assistant is given by Muster.", "unsupported_field"
-            )
-        if parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise") == "raise":
+            message = "The id of an assistant is given by Muster."
+            raise refuse_langgraph_field("assistant_id", message, "unsupported_field")
+        if_exists = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise")
+        # Clients that make themselves an assistant get the agent of this name.
+        if if_exists == "raise":
             raise Conflict(f"The assistant “{agent.name}” exists.", hint=f"{EDITED_IN_MUSTER} `do_nothing` returns it.")
         return Response(assistant_json(agent))
 
@@ -134,32 +153,44 @@ class SearchView(LangGraphView):
     is_count = False
 
     def post(self, request: Any) -> Response:
-        body = parse_langgraph_fields(
-            request.data,
-            ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "order_by", "select"),
-        )
+        names = ("graph_id", "name", "metadata", "limit", "offset", "sort_by", "sort_order", "order_by", "select")
+        body = parse_langgraph_fields(request.data, names)
         rows = filter_assistants(request.user, body)
         if self.is_count:
             return Response(rows.count())
-        rows, page = rows.order_by(*parse_sort_order(body, COLUMNS, "created_at")), parse_page_slice(body)
+        rows = rows.order_by(*parse_sort_order(body, COLUMNS, "created_at"))
+        page = parse_page_slice(body)
+        size = page.stop - page.start
+        # One more than the page holds says whether another one follows.
         agents = list(rows[page.start : page.stop + 1])
         headers = {"X-Pagination-Total": str(page.start + len(agents))}
-        if len(agents) > page.stop - page.start:
+        if len(agents) > size:
             headers["X-Pagination-Next"] = str(page.stop)
-        listed = [assistant_json(agent) for agent in agents[: page.stop - page.start]]
+        listed = [assistant_json(agent) for agent in agents[:size]]
         return Response(filter_row_fields(listed, body, SELECTABLE), headers=headers)
 
 
 def filter_assistants(user: Any, body: dict[str, JSON]) -> QuerySet[Agent]:
+    """The assistants that a search asks for. Of metadata they have only their owner."""
+    # PostgreSQL refuses to compare a text with a NUL character.
     rows = build_assistants_query(user)
-    if graph := parse_typed_field(body, "graph_id", str):
+    graph = parse_typed_field(body, "graph_id", str)
+    if graph:
         rows = rows.filter(name=graph.replace("\0", ""))
-    if name := parse_typed_field(body, "name", str):
+    name = parse_typed_field(body, "name", str)
+    if name:
         rows = rows.filter(match_word(name.replace("\0", ""), "name"))
-    for key, value in (parse_typed_field(body, "metadata", dict) or {}).items():
-        owned = Q(owner=None) if value == "site" else Q(owner__normal_name=normal_name(str(value).replace("\0", "")))
-        rows = rows.filter(owned) if key == "owner" else rows.none()
+    metadata = parse_typed_field(body, "metadata", dict) or {}
+    for key, value in metadata.items():
+        rows = rows.filter(build_owner_condition(value)) if key == "owner" else rows.none()
     return rows
+
+
+def build_owner_condition(owner_name: JSON) -> Q:
+    """Agents of this person; those without an owner belong to the site."""
+    if owner_name == "site":
+        return Q(owner=None)
+    return Q(owner__normal_name=normal_name(str(owner_name).replace("\0", "")))
 
 
 class AssistantView(LangGraphView):
@@ -169,7 +200,8 @@ class AssistantView(LangGraphView):
     parameters = {"delete": ("delete_threads",)}
 
     def get(self, request: Any, id: str) -> Response:
-        return Response(assistant_json(existing(request.user, id)))
+        agent = existing(request.user, id)
+        return Response(assistant_json(agent))
 
     def patch(self, request: Any, id: str) -> Response:
         existing(request.user, id)
@@ -188,9 +220,13 @@ class VersionsView(LangGraphView):
     def post(self, request: Any, id: str) -> Response:
         body = parse_langgraph_fields(request.data, ("limit", "offset", "metadata"))
         agent = existing(request.user, id)
-        rows = agent.versions.order_by("-number") if not body.get("metadata") else agent.versions.none()
+        rows = agent.versions.order_by("-number")
+        # Versions have no metadata that could match.
+        if body.get("metadata"):
+            rows = agent.versions.none()
         page, headers = read_rows(rows, body)
-        return Response([assistant_json(agent, version) for version in page], headers=headers)
+        versions = [assistant_json(agent, version) for version in page]
+        return Response(versions, headers=headers)
 
 
 class LatestView(Audited, LangGraphView):
@@ -200,13 +236,16 @@ class LatestView(Audited, LangGraphView):
 
     def post(self, request: Any, id: str) -> Response:
         body = parse_langgraph_fields(request.data, ("version",))
-        agent, number = existing(request.user, id), parse_typed_field(body, "version", int)
+        agent = existing(request.user, id)
+        number = parse_typed_field(body, "version", int)
         if not Agent.objects.editable_by(request.user).filter(pk=agent.pk).exists():
-            raise Forbidden(
-                "Only its owner may change this agent.", hint="Ask its owner, or create an assistant of your own."
-            )
+            hint = "Ask its owner, or create an assistant of your own."
+            raise Forbidden("Only its owner may change this agent.", hint=hint)
+        if number is None:
+            # No version has this number, so it is refused.
+            number = -1
         with transaction.atomic():
-            version = agent.rollback(number if number is not None else -1)
+            version = agent.rollback(number)
             self.audit("rolled_back", agent, version=version.number)
         return Response(assistant_json(agent))
 
@@ -219,13 +258,17 @@ class GraphView(LangGraphView):
 
     def get(self, request: Any, id: str) -> Response:
         spec = get_assistant_spec(existing(request.user, id))
-        nodes = ["__start__", "model", *(["tools"] if spec.grants else []), "__end__"]
+        names = ["__start__", "model", "__end__"]
         edges: list[dict[str, JSON]] = [{"source": "__start__", "target": "model"}]
+        last_edge: dict[str, JSON] = {"source": "model", "target": "__end__"}
         if spec.grants:
-            edges += [{"source": "model", "target": "tools", "conditional": True}]
-            edges += [{"source": "tools", "target": "model"}]
-        edges.append({"source": "model", "target": "__end__", **({"conditional": True} if spec.grants else {})})
-        return Response({"nodes": [node_json(name) for name in nodes], "edges": edges})
+            names.insert(2, "tools")
+            edges.append({"source": "model", "target": "tools", "conditional": True})
+            edges.append({"source": "tools", "target": "model"})
+            last_edge["conditional"] = True
+        edges.append(last_edge)
+        nodes = [node_json(name) for name in names]
+        return Response({"nodes": nodes, "edges": edges})
 
 
 def node_json(name: str) -> dict[str, JSON]:
@@ -247,20 +290,24 @@ class SchemasView(LangGraphView):
     def get(self, request: Any, id: str) -> Response:
         agent = existing(request.user, id)
         spec = get_assistant_spec(agent)
-        context = {"type": "object", "properties": {name: {**rule} for name, rule in spec.variables.items()}}
+        variables = {name: {**rule} for name, rule in spec.variables.items()}
         return Response(
             {
-                "graph_id": agent.name, "input_schema": input_schema(spec), "output_schema": STATE,
-                "state_schema": STATE, "config_schema": {"type": "object", "properties": {}},
-                "context_schema": context,
+                "graph_id": agent.name,
+                "input_schema": input_schema(spec),
+                "output_schema": STATE,
+                "state_schema": STATE,
+                "config_schema": {"type": "object", "properties": {}},
+                "context_schema": {"type": "object", "properties": variables},
             }
-        )  # fmt: skip
+        )
 
 
 def input_schema(spec: AgentSpec) -> dict[str, JSON]:
     """The messages, beside the fields of an agent with an input schema of its own."""
     own = spec.input_schema or {}
-    return {**own, "type": "object", "properties": {**own.get("properties", {}), "messages": MESSAGES}}
+    properties = {**own.get("properties", {}), "messages": MESSAGES}
+    return {**own, "type": "object", "properties": properties}
 
 
 class SubgraphsView(LangGraphView):

@@ -22,7 +22,8 @@ class Given:
     """What `input` holds: new messages, and the fields of an agent with an input schema of its own."""
 
     messages: list[SentMessage] = field(default_factory=list)
-    results: dict[str, JSON] = field(default_factory=dict)  # of calls, at the end of the list
+    # Results of calls, at the end of the list.
+    results: dict[str, JSON] = field(default_factory=dict)
     more: dict[str, JSON] = field(default_factory=dict)
 
 
@@ -30,33 +31,41 @@ def parse_graph_input(input: JSON, stored_ids: set[str]) -> Given:
     """Messages with an id that the thread has already are left out. Raises Invalid."""
     if not isinstance(input, dict):
         raise refuse_langgraph_field("input", "“input” must be an object with “messages”.")
-    result = Given(more={name: value for name, value in input.items() if name not in ("messages", "ui")})
+    more = {name: value for name, value in input.items() if name not in ("messages", "ui")}
+    graph_input = Given(more=more)
     messages = input.get("messages", [])
-    for place, message in enumerate(messages if isinstance(messages, list) else [messages]):
+    if not isinstance(messages, list):
+        messages = [messages]
+    for place, message in enumerate(messages):
+        # Clients of LangGraph send the whole list again, with the ids that they were graph_input.
         if isinstance(message, dict) and message.get("id") in stored_ids:
             continue
-        role, content = role_and_content(message, f"input.messages.{place}")
+        param = f"input.messages.{place}"
+        role, content = role_and_content(message, param)
         if role == "tool":
-            result.results[str(message.get("tool_call_id"))] = content
+            graph_input.results[str(message.get("tool_call_id"))] = content
         else:
-            result.results.clear()
-            result.messages.append(SentMessage(role, parse_langgraph_parts(content, f"input.messages.{place}.content")))
-    return result
+            # Only results at the end of the list answer calls that wait.
+            graph_input.results.clear()
+            parts = parse_langgraph_parts(content, f"{param}.content")
+            graph_input.messages.append(SentMessage(role, parts))
+    return graph_input
 
 
 def role_and_content(message: JSON, place: str) -> tuple[str, JSON]:
+    """Of a text, a pair of role and content, or an object. Raises Invalid."""
     if isinstance(message, str):
         return "user", message
     if isinstance(message, list) and len(message) == 2:
         kind, content = message
     elif isinstance(message, dict):
-        kind, content = message.get("type") or message.get("role"), message.get("content")
+        kind = message.get("type") or message.get("role")
+        content = message.get("content")
     else:
         raise refuse_langgraph_field(place, "A message is an object with “type” (or “role”) and “content”.")
     if kind in ("system", "developer"):
-        raise refuse_langgraph_field(
-            place, "Instructions belong to the agent: a thread has none of its own.", "unsupported_message"
-        )
+        refusal = "Instructions belong to the agent: a thread has none of its own."
+        raise refuse_langgraph_field(place, refusal, "unsupported_message")
     role = ROLES.get(kind) if isinstance(kind, str) else None
     if role is None:
         raise refuse_langgraph_field(f"{place}.type", "A message's type is human, ai or tool.")
@@ -79,21 +88,25 @@ def parse_langgraph_block(block: JSON, place: str) -> dict[str, JSON]:
     if kind == "text" and isinstance(block.get("text"), str):
         return {"type": "text", "text": block["text"]}
     if kind == "image_url":
-        image = block.get("image_url")
-        return parse_image_url(image.get("url") if isinstance(image, dict) else image, place)
-    if kind == "image" and isinstance(block.get("url"), str):
-        return parse_image_url(block["url"], place)
-    media_type = next((block[name] for name in ("mime_type", "mimeType") if block.get(name)), "") if kind else ""
-    data = (block.get("base64") or block.get("data")) if kind else None
-    if kind == "image" and isinstance(data, str):
-        return {"type": "image", "data": data, "media_type": media_type or "image/png"}
+        url = block.get("image_url")
+        if isinstance(url, dict):
+            url = url.get("url")
+        return parse_image_url(url, place)
+    if kind == "image":
+        if isinstance(block.get("url"), str):
+            return parse_image_url(block["url"], place)
+        data = block.get("base64") or block.get("data")
+        media_type = block.get("mime_type") or block.get("mimeType") or "image/png"
+        if isinstance(data, str):
+            return {"type": "image", "data": data, "media_type": media_type}
     message = f"A block of type “{str(kind)[:40]}” cannot be sent: send text or pictures."
     raise refuse_langgraph_field(place, message, "unsupported_message")
 
 
 def add_state_messages(user: Any, session: Session, values: JSON) -> None:
     """Add the messages in these values to a thread in which nothing is running."""
-    content = parse_graph_input(values, {message["id"] for message in load_thread_messages(session)})
+    stored_ids = {message["id"] for message in load_thread_messages(session)}
+    content = parse_graph_input(values, stored_ids)
     if content.more or content.results:
         raise refuse_langgraph_field("values", "Only messages of type human and ai can be added.", "unsupported_field")
     add_checked_messages(user, session, content.messages)
@@ -101,5 +114,8 @@ def add_state_messages(user: Any, session: Session, values: JSON) -> None:
 
 def add_checked_messages(user: Any, session: Session, messages: list[SentMessage]) -> None:
     """Raises Invalid."""
-    checked = [SentMessage(one.role, checked_parts(user, None, one.parts)) for one in messages]
+    checked = []
+    for message in messages:
+        parts = checked_parts(user, None, message.parts)
+        checked.append(SentMessage(message.role, parts))
     histories.add_sent(session, checked)

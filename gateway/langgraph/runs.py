@@ -45,6 +45,11 @@ STATUSES = {
     "timeout": Q(status="expired"),
     "interrupted": Q(status="cancelled") | Q(status="waiting", waiting_for__in=PERSON),
 }
+# The status of a run in the API, unless it waits for a person.
+NAMES = {"queued": "pending", "running": "running", "waiting": "running", "succeeded": "success",
+         "partial": "success", "failed": "error", "expired": "timeout", "cancelled": "interrupted"}  # fmt: skip
+# Yes in a query parameter, as the SDKs write it.
+TRUE = ("1", "true", "True")
 SELECTABLE = ("run_id", "thread_id", "assistant_id", "created_at", "updated_at", "status", "metadata", "kwargs",
               "multitask_strategy", "cancel_reason")  # fmt: skip
 
@@ -60,14 +65,17 @@ class RunsView(LangGraphView):
         return Response(run_json(turn.run), headers=build_location_headers(turn.run))
 
     def get(self, request: Any, id: str) -> Response:
-        session, query = thread_named(request.user, id), request.query_params
+        session = thread_named(request.user, id)
+        query = request.query_params
         rows = build_thread_runs_query(request.user, session)
         if "status" in query:
-            rows = rows.filter(STATUSES[parse_choice_field(query, "status", STATUSES, "success")])
-        names = query.getlist("select")
+            status = parse_choice_field(query, "status", STATUSES, "success")
+            rows = rows.filter(STATUSES[status])
         page, headers = read_rows(rows.order_by("-id"), query.dict())
         runs = [run_json(run) for run in page]
-        return Response(filter_row_fields(runs, {"select": names} if names else {}, SELECTABLE), headers=headers)
+        names = query.getlist("select")
+        selection = {"select": names} if names else {}
+        return Response(filter_row_fields(runs, selection, SELECTABLE), headers=headers)
 
 
 class BatchView(LangGraphView):
@@ -77,15 +85,17 @@ class BatchView(LangGraphView):
         bodies = request.data
         if not isinstance(bodies, list) or not 0 < len(bodies) <= 100:
             raise refuse_langgraph_field("", "The body must be a list of 1 to 100 runs.")
-        with transaction.atomic():  # all of them or none
+        # All of them are started, or none.
+        with transaction.atomic():
             runs = [self.started(request, body) for body in bodies]
         return Response([run_json(turn.run) for turn in runs])
 
     def started(self, request: Any, body: JSON) -> Turn:
-        body = {name: value for name, value in body.items() if name != "assistantId"} if isinstance(body, dict) else {}
-        return start_thread_turn(
-            request, body.pop("thread_id", None), body
-        )  # the JavaScript SDK sends the id under two names
+        fields = dict(body) if isinstance(body, dict) else {}
+        # The JavaScript SDK sends the id of the assistant under two names.
+        fields.pop("assistantId", None)
+        thread = fields.pop("thread_id", None)
+        return start_thread_turn(request, thread, fields)
 
 
 class WaitView(LangGraphView):
@@ -93,12 +103,16 @@ class WaitView(LangGraphView):
 
     def post(self, request: Any, id: str | None = None) -> Any:
         with WAITS.take(request.user.pk) as place:
+            # Listens before the run starts: it could end before somebody listened otherwise.
             ENDS.listen()
             turn = start_thread_turn(request, id, request.data)
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
-            return answer_later(
-                self, end, lambda ended: Response(outcome(turn.run, ended), headers=build_location_headers(turn.run))
-            )
+
+            def answer(ended: dict[str, JSON] | None) -> Response:
+                values = outcome(turn.run, ended)
+                return Response(values, headers=build_location_headers(turn.run))
+
+            return answer_later(self, end, answer)
 
 
 class StreamView(LangGraphView):
@@ -119,7 +133,8 @@ class RunView(LangGraphView):
     scope = "runs"
 
     def get(self, request: Any, id: str, run: str) -> Response:
-        return Response(run_json(run_named(request.user, id, run)))
+        row = run_named(request.user, id, run)
+        return Response(run_json(row))
 
     def delete(self, request: Any, id: str, run: str) -> Response:
         run_named(request.user, id, run)
@@ -147,17 +162,22 @@ class JoinStreamView(LangGraphView):
     parameters = {"get": ("stream_mode", "cancel_on_disconnect")}
 
     def get(self, request: Any, run: str, id: str | None = None) -> Any:
-        row, seen = run_named(request.user, id, run), request.headers.get("Last-Event-ID", "")
-        listed = ",".join(request.query_params.getlist("stream_mode")).split(",")
-        modes = [mode for name in listed if (mode := name.strip('"[] '))]  # the SDK sends it empty if it has none
-        is_bound = request.query_params.get("cancel_on_disconnect") in ("1", "true", "True")
-        number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 10 else 0
+        row = run_named(request.user, id, run)
+        is_bound = request.query_params.get("cancel_on_disconnect") in TRUE
+        last_event = request.headers.get("Last-Event-ID", "")
+        is_number = last_event.isascii() and last_event.isdigit() and len(last_event) < 10
+        seen = int(last_event) if is_number else 0
         with count_user_stream(request.user) as respond:
-            return respond(
-                stream_response(
-                    request, Turn(row), parse_stream_modes(modes or None), is_bound, number, get_stream_number(row)
-                )
-            )
+            modes = parse_stream_modes(list_query_modes(request.query_params) or None)
+            since = get_stream_number(row)
+            return respond(stream_response(request, Turn(row), modes, is_bound, seen, since))
+
+
+def list_query_modes(query: Any) -> list[str]:
+    """The modes in the query. SDKs write them as a JSON list, as names with commas, or empty if they want none."""
+    names = ",".join(query.getlist("stream_mode")).split(",")
+    modes = [name.strip('"[] ') for name in names]
+    return [mode for mode in modes if mode]
 
 
 class CancelView(LangGraphView):
@@ -167,9 +187,10 @@ class CancelView(LangGraphView):
     parameters = {"post": ("wait", "action")}
 
     def post(self, request: Any, id: str, run: str) -> Any:
-        row, query = run_named(request.user, id, run), request.query_params
+        row = run_named(request.user, id, run)
+        query = request.query_params
         cancel_thread_run(row, by=request.user, action=query.get("action", "interrupt"))
-        if query.get("wait") not in ("1", "true", "True"):
+        if query.get("wait") not in TRUE:
             return self.answer(row)
         with WAITS.take(request.user.pk) as place:
             return answer_later(self, End(row.pk, LONGEST_WAIT_S, place), lambda ended: self.answer(row))
@@ -191,15 +212,18 @@ class CancelManyView(LangGraphView):
         if "status" not in body and "run_ids" not in body:
             raise refuse_langgraph_field("status", "Send “status”, or “run_ids” with “thread_id”.")
         if "thread_id" in body:
-            rows = rows.filter(session=thread_named(request.user, body["thread_id"]).pk)
+            session = thread_named(request.user, body["thread_id"])
+            rows = rows.filter(session=session.pk)
         if "run_ids" in body:
-            rows = rows.filter(
-                pk__in=[parse_langgraph_id(one, "run") for one in parse_typed_field(body, "run_ids", list)]
-            )
-        if (status := parse_choice_field(body, "status", ("pending", "running", "all"), "all")) != "all":
+            run_ids = parse_typed_field(body, "run_ids", list)
+            rows = rows.filter(pk__in=[parse_langgraph_id(one, "run") for one in run_ids])
+        status = parse_choice_field(body, "status", ("pending", "running", "all"), "all")
+        if status != "all":
             rows = rows.filter(STATUSES[status])
-        for row in rows.order_by("-id")[:1000]:  # queued ones first
-            cancel_thread_run(row, by=request.user, action=request.query_params.get("action", "interrupt"))
+        action = request.query_params.get("action", "interrupt")
+        # Queued ones come first: they would start when those before them end.
+        for row in rows.order_by("-id")[:1000]:
+            cancel_thread_run(row, by=request.user, action=action)
         return Response(status=204)
 
 
@@ -209,39 +233,58 @@ class CancelManyView(LangGraphView):
 def stream_response(
     request: Any, turn: Turn, modes: set[str], is_bound: bool = False, seen: int = 0, since: int | None = None
 ) -> Any:
-    source = stream_langgraph_run(turn, modes, seen=seen, since=turn.after if since is None else since)
-    response = build_sse_response(request, bound(turn.run, source, request.user) if is_bound else source)
-    for name, value in build_location_headers(turn.run).items():
+    """The stream of a run. `since`: the number of the pause that the run is in, if the turn began before it."""
+    if since is None:
+        since = turn.after
+    source = stream_langgraph_run(turn, modes, seen=seen, since=since)
+    # Without it the run goes on when its reader leaves.
+    if is_bound:
+        source = bound(turn.run, source, request.user)
+    response = build_sse_response(request, source)
+    headers = build_location_headers(turn.run)
+    for name, value in headers.items():
         response[name] = value
     query = urlencode([("stream_mode", mode) for mode in sorted(modes)])
-    response["Location"] = f"{build_location_headers(turn.run)['Content-Location']}/stream?{query}"  # to join it again
+    # The address at which the stream can be joined again.
+    response["Location"] = f"{headers['Content-Location']}/stream?{query}"
     return response
 
 
 def build_location_headers(run: Run) -> dict[str, str]:
     """The path below the base URL, from which clients read the ids."""
-    return {"Content-Location": f"/threads/{run.session_id}/runs/{run.pk}"}
+    path = f"/threads/{run.session_id}/runs/{run.pk}"
+    return {"Content-Location": path}
 
 
 def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
     """The thread's values, with what the run waits for or why it failed. `ended`: the data of
     run.finished, if it was heard. Raises Unavailable.
     """
-    if not ended:
+    if ended:
+        status = ended["status"]
+        run_error = ended["error"]
+    else:
         run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
-    status, error = (ended["status"], ended["error"]) if ended else (run.status, run.error)
+        status = run.status
+        run_error = run.error
     values: dict[str, JSON] = {"messages": load_thread_messages(run.session) if run.session else []}
+    # The wait has ended before the run: it waits for somebody, or takes too long.
     if status not in Run.DONE:
-        if waiting := interrupts.load_open_interrupts([run.pk])[run.pk]:
-            return {**values, INTERRUPT: [one.as_json() for one in waiting]}
-        raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
-    error = find_stream_error(status, error)
-    return {**values, "__error__": error} if error else values
+        waiting = interrupts.load_open_interrupts([run.pk])[run.pk]
+        if not waiting:
+            raise Unavailable(f"The run {run.pk} goes on.", code="run_goes_on", hint="Join it again.")
+        values[INTERRUPT] = [one.as_json() for one in waiting]
+        return values
+    error = find_stream_error(status, run_error)
+    if error:
+        values["__error__"] = error
+    return values
 
 
 def build_thread_runs_query(user: Any, session: Session) -> QuerySet[Run]:
-    rows = Run.objects.visible_to(user).filter(session=session.pk).exclude(parent__session=session.pk)
-    return rows.select_related(*turns.RUN_JOINS)
+    """The runs of the thread, without runs below them."""
+    rows = Run.objects.visible_to(user).filter(session=session.pk)
+    return rows.exclude(parent__session=session.pk).select_related(*turns.RUN_JOINS)
 
 
 def run_named(user: Any, thread: str | None, id: str) -> Run:
@@ -264,14 +307,14 @@ def get_stream_number(run: Run) -> int:
 
 
 def get_langgraph_status(run: Run) -> str:
-    waits = run.status == Run.Status.WAITING and run.waiting_for in PERSON
-    names = {"queued": "pending", "running": "running", "waiting": "running", "succeeded": "success",
-             "partial": "success", "failed": "error", "expired": "timeout", "cancelled": "interrupted"}  # fmt: skip
-    return "interrupted" if waits else names[run.status]
+    if run.status == Run.Status.WAITING and run.waiting_for in PERSON:
+        return "interrupted"
+    return NAMES[run.status]
 
 
 def run_json(run: Run) -> dict[str, JSON]:
-    metadata = run.metadata if isinstance(run.metadata, dict) else {}
+    stored = run.metadata if isinstance(run.metadata, dict) else {}
+    metadata = {name: value for name, value in stored.items() if name != STRATEGY}
     return {
         "run_id": str(run.pk),
         "thread_id": str(run.session_id),
@@ -279,8 +322,8 @@ def run_json(run: Run) -> dict[str, JSON]:
         "created_at": run.created_at,
         "updated_at": run.finished_at or run.started_at or run.created_at,
         "status": get_langgraph_status(run),
-        "metadata": {name: value for name, value in metadata.items() if name != STRATEGY},
+        "metadata": metadata,
         "kwargs": {},
-        "multitask_strategy": metadata.get(STRATEGY, "enqueue"),
+        "multitask_strategy": stored.get(STRATEGY, "enqueue"),
         "cancel_reason": run.cancel_reason or None,
     }

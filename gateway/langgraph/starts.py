@@ -31,7 +31,8 @@ NEUTRAL: dict[str, tuple[JSON, ...]] = {
     "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],), "feedback_keys": ([],),
     "after_seconds": (0,), "strict_resume": (False, True), "webhook": (), "langsmith_tracer": (),
 }  # fmt: skip
-STRATEGY = "langgraph_strategy"  # where a run's metadata keeps how it was queued
+# Where a run's metadata keeps how it was queued.
+STRATEGY = "langgraph_strategy"
 END = "__end__"
 
 
@@ -43,7 +44,8 @@ def start_thread_turn(request: Any, thread: JSON, body: JSON, *, is_watched: boo
     command = parse_typed_field(body, "command", dict, {})
     if command and body.get("input"):
         raise refuse_langgraph_field("command", "Send “input” or “command”, not both.")
-    with transaction.atomic():  # a refused run leaves no thread behind
+    # A refused run leaves no thread behind.
+    with transaction.atomic():
         session = open_run_thread(request.user, thread, body)
         require_latest(session, body)
         if command:
@@ -52,73 +54,88 @@ def start_thread_turn(request: Any, thread: JSON, body: JSON, *, is_watched: boo
 
 
 def open_run_thread(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
+    """The session of the thread; for a run without a thread a new one."""
     if thread is None:
-        keeps = parse_choice_field(body, "on_completion", ("delete", "keep"), "delete") == "keep"
-        metadata = {} if keeps else {STATELESS: True}
-        return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})  # stored with its first message
-    if parse_choice_field(body, "if_not_exists", ("create", "reject"), "reject") == "create":
-        id = id_given(thread)
-        session = Session.objects.visible_to(user).filter(pk=id).first()
-        return session or create_thread_session(user, id, {})
-    return thread_named(user, thread)
+        on_completion = parse_choice_field(body, "on_completion", ("delete", "keep"), "delete")
+        metadata = {STATELESS: True} if on_completion == "delete" else {}
+        # It is stored with its first message.
+        return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})
+    if_not_exists = parse_choice_field(body, "if_not_exists", ("create", "reject"), "reject")
+    if if_not_exists == "reject":
+        return thread_named(user, thread)
+    id = id_given(thread)
+    session = Session.objects.visible_to(user).filter(pk=id).first()
+    return session or create_thread_session(user, id, {})
 
 
 def handle_thread_command(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
+    """Resume what waits in the thread, or cancel what runs in it. Raises Invalid, Conflict."""
     fields = parse_langgraph_fields(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
     run = live_run(session)
     if "resume" in command and command["resume"] is not None:
         return interrupts.resume_interrupted_run(request, run, command["resume"])
     if fields.get("goto") not in (END, [END]):
-        raise refuse_langgraph_field(
-            "command", "A command can resume an interrupt, or go to __end__.", "unsupported_field"
-        )
+        message = "A command can resume an interrupt, or go to __end__."
+        raise refuse_langgraph_field("command", message, "unsupported_field")
     if run is None:
-        raise Conflict(
-            "Nothing is running in this thread.", code="not_running", hint="Start a run with an input instead."
-        )
+        hint = "Start a run with an input instead."
+        raise Conflict("Nothing is running in this thread.", code="not_running", hint=hint)
     cancel_thread_run(run, by=request.user, action="interrupt")
     run.refresh_from_db()
     return Turn(run)
 
 
 def live_run(session: Session) -> Run | None:
+    """The run that is queued, at work or waiting in the session."""
     if session._state.adding:
         return None
     busy = endings.session_is_busy(session)
-    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk) if busy else None
+    if not busy:
+        return None
+    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk)
 
 
 def start_thread_run(
     request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool
 ) -> Turn:
-    stored_ids = set() if session._state.adding else {message["id"] for message in load_thread_messages(session)}
+    """Start a run with the new messages of the input, or answer the calls that the thread's run waits for."""
+    stored_ids = set()
+    if not session._state.adding:
+        stored_ids = {message["id"] for message in load_thread_messages(session)}
+    # Some clients send the whole thread again: what it has already is left out.
     content = inputs.parse_graph_input(body.get("input"), stored_ids)
     waits = live_run(session)
-    if waits is not None and content.results and (answers := filter_awaited_results(waits, content.results)):
-        return turns.answer_waiting_run(request.user, answers)
+    if waits is not None and content.results:
+        answers = filter_awaited_results(waits, content.results)
+        if answers:
+            return turns.answer_waiting_run(request.user, answers)
     if not content.messages or content.messages[-1].role != "user":
         raise refuse_langgraph_field("input.messages", "The last new message must be of type human.", "no_message")
-    title = join_part_texts(content.messages[-1].parts)[:80].strip()
+    message = content.messages[-1]
+    title = join_part_texts(message.parts)[:80].strip()
     if session._state.adding:
         session.title = title
     inputs.add_checked_messages(request.user, session, content.messages[:-1])
-    parts, strategy = content.messages[-1].parts, parse_multitask_strategy(body)
+    strategy = parse_multitask_strategy(body)
+    on_busy = strategy
     if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
-        on_busy = "interrupt"  # a new message takes the place of what waited for an answer
-    else:
-        on_busy = strategy
+        # A new message takes the place of what waited for an answer.
+        on_busy = "interrupt"
+    options = parse_langgraph_options(body)
+    metadata = parse_typed_field(body, "metadata", dict, {})
     turn = turns.start_turn(
         user=request.user,
         key=find_key(request),
         agent=agent,
-        parts=parts,
+        parts=message.parts,
         session=session,
         is_watched=is_watched,
         input=content.more or None,
         on_busy=on_busy,
-        asked=parse_langgraph_options(body) or None,
-        metadata={**parse_typed_field(body, "metadata", dict, {}), STRATEGY: strategy},
+        asked=options or None,
+        metadata={**metadata, STRATEGY: strategy},
     )
+    # A thread that was made without a message gets its title with the first one.
     if not session.title:
         Session.objects.filter(pk=session.pk, title="").update(title=title)
     return turn
@@ -126,8 +143,12 @@ def start_thread_run(
 
 def filter_awaited_results(run: Run, results: dict[str, JSON]) -> dict[Any, JSON]:
     """Results of calls that the run waits for, by the ids of the calls."""
-    open_ones = {str(request.call_id): request.call_id for request in run.inputs.open()}
-    return {open_ones[id]: value for id, value in results.items() if id in open_ones}
+    open_calls = {str(request.call_id): request.call_id for request in run.inputs.open()}
+    awaited = {}
+    for id, value in results.items():
+        if id in open_calls:
+            awaited[open_calls[id]] = value
+    return awaited
 
 
 def parse_multitask_strategy(body: dict[str, JSON]) -> str:
@@ -139,38 +160,40 @@ def parse_multitask_strategy(body: dict[str, JSON]) -> str:
 
 def parse_langgraph_options(body: dict[str, JSON]) -> dict[str, JSON]:
     """The context is the agent's variables, and the recursion limit its most steps."""
-    config = parse_langgraph_fields(
-        parse_typed_field(body, "config", dict, {}), ("configurable", "recursion_limit", "tags", "metadata")
-    )
+    config = parse_typed_field(body, "config", dict, {})
+    config = parse_langgraph_fields(config, ("configurable", "recursion_limit", "tags", "metadata"))
+    # LangGraph's own keys stand among the variables of older clients.
     own = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
-    configurable = {
-        name: value for name, value in parse_typed_field(config, "configurable", dict, {}).items() if name not in own
-    }
+    configurable = parse_typed_field(config, "configurable", dict, {})
+    variables = {name: value for name, value in configurable.items() if name not in own}
+    variables.update(parse_typed_field(body, "context", dict, {}))
     options: dict[str, JSON] = {}
-    if variables := {**configurable, **parse_typed_field(body, "context", dict, {})}:
+    if variables:
         options["variables"] = variables
-    if (most := parse_typed_field(config, "recursion_limit", int)) is not None:
+    most = parse_typed_field(config, "recursion_limit", int)
+    if most is not None:
         options["max_steps"] = max(1, min(most, 200))
     return options
 
 
 def parse_stream_modes(value: JSON) -> set[str]:
-    names = [value] if isinstance(value, str) else value or ["values"]
+    names = value or ["values"]
+    if isinstance(value, str):
+        names = [value]
     if not isinstance(names, list):
         raise refuse_langgraph_field("stream_mode", "“stream_mode” must be a mode or a list of them.")
-    if unknown := [str(name) for name in names if name not in MODES]:
-        raise refuse_langgraph_field(
-            "stream_mode", f"There is no mode “{unknown[0][:40]}”: {', '.join(MODES)}.", "unsupported_field"
-        )
+    for name in names:
+        if name not in MODES:
+            message = f"There is no mode “{str(name)[:40]}”: {', '.join(MODES)}."
+            raise refuse_langgraph_field("stream_mode", message, "unsupported_field")
     return set(names)
 
 
 def cancel_thread_run(run: Run, *, by: Any, action: str) -> None:
     if action != "interrupt":
-        raise refuse_langgraph_field(
-            "action", "A run can be interrupted: Muster keeps it as history.", "unsupported_field"
-        )
+        message = "A run can be interrupted: Muster keeps it as history."
+        raise refuse_langgraph_field("action", message, "unsupported_field")
     try:
         endings.cancel_run(run, by=by, reason="cancelled by the caller")
     except RunFinished:
-        pass
+        pass  # it was about to end anyway

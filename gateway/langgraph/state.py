@@ -23,13 +23,27 @@ JSON = Any
 
 
 def human(id: str, content: JSON) -> dict[str, JSON]:
-    return {"type": "human", "id": id, "content": content, "name": None, "additional_kwargs": {},
-            "response_metadata": {}}  # fmt: skip
+    return {
+        "type": "human",
+        "id": id,
+        "content": content,
+        "name": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+    }
 
 
 def ai(id: str, text: str) -> dict[str, JSON]:
-    return {"type": "ai", "id": id, "content": text, "name": None, "additional_kwargs": {}, "response_metadata": {},
-            "tool_calls": [], "invalid_tool_calls": []}  # fmt: skip
+    return {
+        "type": "ai",
+        "id": id,
+        "content": text,
+        "name": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "tool_calls": [],
+        "invalid_tool_calls": [],
+    }
 
 
 def write_finish(message: dict[str, JSON], finish: str) -> None:
@@ -43,9 +57,17 @@ def tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
 
 
 def tool(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
-    return {"type": "tool", "id": f"result-{call}", "tool_call_id": call, "name": name, "content": content,
-            "status": "success" if is_ok else "error", "artifact": None, "additional_kwargs": {},
-            "response_metadata": {}}  # fmt: skip
+    return {
+        "type": "tool",
+        "id": f"result-{call}",
+        "tool_call_id": call,
+        "name": name,
+        "content": content,
+        "status": "success" if is_ok else "error",
+        "artifact": None,
+        "additional_kwargs": {},
+        "response_metadata": {},
+    }
 
 
 def ai_id(run: UUID, turn: int) -> str:
@@ -53,14 +75,17 @@ def ai_id(run: UUID, turn: int) -> str:
 
 
 def serialize_langgraph_part(part: dict[str, JSON]) -> dict[str, JSON]:
-    if part.get("type") == "text":
+    """A part of a message as a content block of LangChain. What it has no block for is named in text."""
+    kind = part.get("type")
+    if kind == "text":
         return {"type": "text", "text": part.get("text", "")}
-    if part.get("type") == "image" and part.get("url"):
+    if kind == "image" and part.get("url"):
         return {"type": "image_url", "image_url": {"url": part["url"]}}
-    if part.get("type") == "image":
-        return {"type": "image", "source_type": "base64", "data": part.get("data", ""),
-                "mime_type": part.get("media_type", "")}  # fmt: skip
-    return {"type": "text", "text": f"[{part.get('type')}: {part.get('name') or part.get('file', '')}]"}
+    if kind == "image":
+        data = part.get("data", "")
+        return {"type": "image", "source_type": "base64", "data": data, "mime_type": part.get("media_type", "")}
+    name = part.get("name") or part.get("file", "")
+    return {"type": "text", "text": f"[{kind}: {name}]"}
 
 
 def serialize_message_content(row: Message) -> JSON:
@@ -84,10 +109,9 @@ class Work:
 def load_runs_work(runs: Iterable[UUID]) -> dict[UUID, Work]:
     """Two queries, however many runs."""
     ids = list(runs)
-    return build_runs_work(
-        filter_model_turns(ModelCall.objects.filter(run__in=ids)),
-        filter_top_calls(ToolCallRecord.objects.filter(run__in=ids)),
-    )
+    turns = filter_model_turns(ModelCall.objects.filter(run__in=ids))
+    calls = filter_top_calls(ToolCallRecord.objects.filter(run__in=ids))
+    return build_runs_work(turns, calls)
 
 
 def filter_model_turns(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
@@ -108,17 +132,23 @@ def build_runs_work(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord])
 
 
 def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
+    """Each answer of the model, and the results of its calls behind it."""
     for turn in work.turns:
-        message = ai(ai_id(run, turn.turn), (turn.response or {}).get("text", ""))
+        response = turn.response or {}
         calls = work.calls.get(turn.turn, [])
+        message = ai(ai_id(run, turn.turn), response.get("text", ""))
         message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
-        write_finish(message, (turn.response or {}).get("finish", ""))
+        write_finish(message, response.get("finish", ""))
         yield message
-        yield from (build_tool_message(call) for call in calls if call.outcome)
+        # A call that waits has no result yet.
+        for call in calls:
+            if call.outcome:
+                yield build_tool_message(call)
 
 
 def build_tool_message(call: ToolCallRecord) -> dict[str, JSON]:
-    data = denied_data(call) if call.outcome == ToolCallRecord.Outcome.DENIED else finished_data(call)
+    is_denied = call.outcome == ToolCallRecord.Outcome.DENIED
+    data = denied_data(call) if is_denied else finished_data(call)
     return tool(str(call.pk), call.name, result_text(data), call.outcome == "ok")
 
 
@@ -150,7 +180,10 @@ class Checkpoint:
 def load_checkpoints(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Checkpoint]]:
     """The messages of each session, in order. Three queries, however many sessions."""
     rows = list(spoken_rows(Message.objects.filter(session__in=list(sessions))))
-    return build_checkpoints(rows, load_runs_work({row.run_id for row in rows if row.run_id}) if with_work else {})
+    work: dict[UUID, Work] = {}
+    if with_work:
+        work = load_runs_work({row.run_id for row in rows if row.run_id})
+    return build_checkpoints(rows, work)
 
 
 def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
@@ -159,8 +192,10 @@ def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
 
 
 def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[UUID, list[Checkpoint]]:
+    """The checkpoints of each session. A run's reply stands behind the message that it answers."""
     histories = defaultdict[UUID, list[Checkpoint]](list)
-    starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}  # the message of each run, in its session
+    # The message of each run, in its session.
+    starts: dict[UUID, tuple[list[Checkpoint], Checkpoint]] = {}
     for row in rows:
         checkpoints = histories[row.session_id]
         if row.role == Message.Role.USER:
@@ -169,18 +204,23 @@ def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[U
             if row.run_id:
                 starts[row.run_id] = checkpoints, checkpoint
         elif row.run_id in starts:  # messages that were sent meanwhile come after it
-            insert_after(*starts.pop(row.run_id), build_reply_checkpoint(row, work.get(row.run_id)))
+            checkpoints, question = starts.pop(row.run_id)
+            insert_after(checkpoints, question, build_reply_checkpoint(row, work.get(row.run_id)))
         else:
             checkpoints.append(build_reply_checkpoint(row, None))
     # What is in progress, or ended without a reply: the run's id is the checkpoint.
     for run, (checkpoints, question) in starts.items():
-        if run in work and (messages := list(messages_of_run(run, work[run]))):
+        if run not in work:
+            continue
+        messages = list(messages_of_run(run, work[run]))
+        if messages:
             insert_after(checkpoints, question, Checkpoint(run, question.at, run, messages))
     return histories
 
 
 def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Checkpoint) -> None:
-    checkpoints.insert(checkpoints.index(question) + 1, answer)
+    place = checkpoints.index(question)
+    checkpoints.insert(place + 1, answer)
 
 
 def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
@@ -188,21 +228,28 @@ def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
     if work is None:
         return Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
     messages = list(messages_of_run(row.run_id, work))
-    if not messages or messages[-1]["type"] != "ai" or messages[-1]["content"] != row.text:
+    last = messages[-1] if messages else None
+    # The reply of a run that ended without an answer of the model is in no call of it.
+    if last is None or last["type"] != "ai" or last["content"] != row.text:
         messages.append(ai(ai_id(row.run_id, 0), row.text))
     return Checkpoint(row.pk, row.created_at, row.run_id, messages, is_reply=True)
 
 
 def build_thread_values(checkpoints: Iterable[Checkpoint]) -> dict[str, JSON]:
-    return {"messages": [message for checkpoint in checkpoints for message in checkpoint.messages]}
+    messages: list[JSON] = []
+    for checkpoint in checkpoints:
+        messages += checkpoint.messages
+    return {"messages": messages}
 
 
 def load_thread_messages(session: Session) -> list[dict[str, JSON]]:
     """Those of one session. Every run asks for them, so the statements are compiled once."""
-    at = {"session": session.pk}
-    rows = ROWS.all(**at)
-    work = build_runs_work(TURNS.all(**at), CALLS.all(**at)) if any(row.run_id for row in rows) else {}
-    return build_thread_values(build_checkpoints(rows, work)[session.pk])["messages"]
+    rows = ROWS.all(session=session.pk)
+    work: dict[UUID, Work] = {}
+    if any(row.run_id for row in rows):
+        work = build_runs_work(TURNS.all(session=session.pk), CALLS.all(session=session.pk))
+    checkpoints = build_checkpoints(rows, work)[session.pk]
+    return build_thread_values(checkpoints)["messages"]
 
 
 ROWS = Select(lambda at: spoken_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())

@@ -21,7 +21,8 @@ from .views import (
 )
 
 JSON = Any
-MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20  # of a person; of one value, in bytes
+# Items and bytes of one person, and bytes of one value.
+MAX_ITEMS, MAX_BYTES, MAX_VALUE = 100_000, 64 << 20, 1 << 20
 NOT_INDEXED = {"index": (False,), "ttl": (), "refresh_ttl": (False, True)}
 
 
@@ -34,11 +35,9 @@ class ItemsView(Audited, LangGraphView):
 
     def put(self, request: Any) -> Response:
         body = parse_langgraph_fields(request.data, ("namespace", "key", "value"), NOT_INDEXED)
-        namespace, key, value = (
-            parse_store_namespace(body.get("namespace")),
-            parse_store_key(body),
-            parse_typed_field(body, "value", dict),
-        )
+        namespace = parse_store_namespace(body.get("namespace"))
+        key = parse_store_key(body)
+        value = parse_typed_field(body, "value", dict)
         if value is None:
             raise refuse_langgraph_field("value", "“value” must be an object.")
         size = StoredItem.size_of(value)
@@ -51,16 +50,16 @@ class ItemsView(Audited, LangGraphView):
 
     def get(self, request: Any) -> Response:
         query = request.query_params
-        return Response(
-            item_json(item_named(request.user, query.get("namespace", "").split("."), parse_store_key(query)))
-        )
+        labels = query.get("namespace", "").split(".")
+        item = item_named(request.user, labels, parse_store_key(query))
+        return Response(item_json(item))
 
     def delete(self, request: Any) -> Response:
         body = parse_langgraph_fields(request.data, ("namespace", "key"))
-        rows = build_items_query(request.user).filter(
-            namespace=parse_store_namespace(body.get("namespace")), key=parse_store_key(body)
-        )
-        if item := rows.first():
+        namespace = parse_store_namespace(body.get("namespace"))
+        key = parse_store_key(body)
+        item = build_items_query(request.user).filter(namespace=namespace, key=key).first()
+        if item:
             self.audit("deleted", item)
             item.delete()
         return Response(status=204)
@@ -75,14 +74,21 @@ class ItemSearchView(LangGraphView):
         names = ("namespace_prefix", "filter", "limit", "offset")
         body = parse_langgraph_fields(request.data, names, {"query": ("",), "refresh_ttl": (False, True)})
         conditions = parse_typed_field(body, "filter", dict, {})
-        if any(
-            isinstance(value, dict) and any(name.startswith("$") for name in value) for value in conditions.values()
-        ):
+        if any(has_operator(value) for value in conditions.values()):
             raise refuse_langgraph_field("filter", "The filter compares values for equality only.", "unsupported_field")
-        rows = below(build_items_query(request.user), parse_typed_field(body, "namespace_prefix", list, []))
+        labels = parse_typed_field(body, "namespace_prefix", list, [])
+        rows = below(build_items_query(request.user), labels)
         rows = with_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
         page, headers = read_rows(rows, body)
-        return Response({"items": [item_json(item) for item in page]}, headers=headers)
+        items = [item_json(item) for item in page]
+        return Response({"items": items}, headers=headers)
+
+
+def has_operator(value: JSON) -> bool:
+    """Whether it compares with something like {"$gt": 5}."""
+    if not isinstance(value, dict):
+        return False
+    return any(name.startswith("$") for name in value)
 
 
 class NamespacesView(LangGraphView):
@@ -92,12 +98,19 @@ class NamespacesView(LangGraphView):
 
     def post(self, request: Any) -> Response:
         body = parse_langgraph_fields(request.data, ("prefix", "suffix", "max_depth", "limit", "offset"))
-        suffix, depth = parse_typed_field(body, "suffix", list, []), parse_typed_field(body, "max_depth", int) or None
-        rows = below(build_items_query(request.user), parse_typed_field(body, "prefix", list, []))
+        suffix = parse_typed_field(body, "suffix", list, [])
+        depth = parse_typed_field(body, "max_depth", int) or None
+        prefix = parse_typed_field(body, "prefix", list, [])
+        rows = below(build_items_query(request.user), prefix)
         names = rows.values_list("namespace", flat=True).order_by("namespace").distinct()
-        paths = [name.split(".") for name in names.iterator()]
-        cut = dict.fromkeys(tuple(path[:depth]) for path in paths if not suffix or path[-len(suffix) :] == suffix)
-        return Response({"namespaces": [list(path) for path in cut][parse_page_slice(body, 100)]})
+        # Several namespaces can be the same once they are cut; a dict keeps the first of each, in order.
+        paths: dict[tuple[str, ...], None] = {}
+        for name in names.iterator():
+            labels = name.split(".")
+            if not suffix or labels[-len(suffix) :] == suffix:
+                paths[tuple(labels[:depth])] = None
+        namespaces = [list(path) for path in paths]
+        return Response({"namespaces": namespaces[parse_page_slice(body, 100)]})
 
 
 def build_items_query(user: Any) -> QuerySet[StoredItem]:
@@ -112,13 +125,14 @@ def item_named(user: Any, labels: list[str], key: str) -> StoredItem:
 
 
 def parse_store_namespace(labels: JSON, field: str = "namespace") -> str:
+    """The labels joined by dots. Raises Invalid."""
     if not isinstance(labels, list) or not labels or not all(isinstance(one, str) for one in labels):
         raise refuse_langgraph_field(field, f"“{field}” must be a list of labels.")
-    if any(not one or "." in one or "\0" in one for one in labels) or len(joined := ".".join(labels)) > 500:
-        raise refuse_langgraph_field(
-            field, "A label has no dot and is not empty; all together have at most 500 characters."
-        )
-    return joined
+    namespace = ".".join(labels)
+    if len(namespace) > 500 or any(not one or "." in one or "\0" in one for one in labels):
+        message = "A label has no dot and is not empty; all together have at most 500 characters."
+        raise refuse_langgraph_field(field, message)
+    return namespace
 
 
 def parse_store_key(body: Any) -> str:
@@ -133,13 +147,15 @@ def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem
     if not labels:
         return rows
     name = parse_store_namespace(labels, "namespace_prefix")
-    rows = rows.alias(start=Left("namespace", len(name) + 1))  # SQLite's startswith ignores the case
+    # SQLite's startswith ignores the case.
+    rows = rows.alias(start=Left("namespace", len(name) + 1))
     return rows.filter(Q(namespace=name) | Q(start=f"{name}."))
 
 
 def check_store_room(user: Any, namespace: str, key: str, size: int) -> None:
     if size > MAX_VALUE:
         raise refuse_langgraph_field("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
+    # An item that is replaced gives its own room back.
     others = build_items_query(user).exclude(namespace=namespace, key=key)
     used = others.aggregate(items=Count("pk"), bytes=Sum("size"))
     if used["items"] >= MAX_ITEMS or (used["bytes"] or 0) + size > MAX_BYTES:
@@ -149,6 +165,9 @@ def check_store_room(user: Any, namespace: str, key: str, size: int) -> None:
 
 def item_json(item: StoredItem) -> dict[str, JSON]:
     return {
-        "namespace": item.namespace.split("."), "key": item.key, "value": item.value,
-        "created_at": item.created_at, "updated_at": item.updated_at,
-    }  # fmt: skip
+        "namespace": item.namespace.split("."),
+        "key": item.key,
+        "value": item.value,
+        "created_at": item.created_at,
+        "updated_at": item.updated_at,
+    }

@@ -21,7 +21,8 @@ Event = tuple[str, JSON]
 MODES = ("values", "updates", "messages", "messages-tuple", "events", "custom")
 CUSTOM = ("run.progress", "tool.progress", "tool.log", "artifact.created", "stuck.warned")
 INTERRUPT = "__interrupt__"
-GRAPH = "LangGraph"  # the name of every graph in its events
+# The name of every graph in its events.
+GRAPH = "LangGraph"
 
 
 class Pause(turns.Pause):
@@ -33,44 +34,55 @@ class Pause(turns.Pause):
 
     def ends_with(self, frame: Frame) -> bool:
         is_over = super().ends_with(frame)
-        return is_over and (frame.is_last or (frame.seq or 0) >= self.since)
+        is_recent = (frame.seq or 0) >= self.since
+        return is_over and (frame.is_last or is_recent)
 
 
 class Translator:
     """`messages` is the thread's state when the turn began. `take` gives the stream's events for one of the run's."""
 
     def __init__(self, run: Run, messages: list[dict[str, JSON]], modes: set[str], since: int = 0) -> None:
-        self.run, self.modes = run, modes
+        self.run = run
+        self.modes = modes
         self.reading = Reading()
         self.reading.pause = Pause(since)
         self.start_from(messages)
-        self.ai: dict[str, JSON] | None = None  # the message that is being written
+        # The message that is being written, and how many calls it will have.
+        self.ai: dict[str, JSON] | None = None
         self.expected = 0  # calls in it
         self.turn = 0
-        self.finish = ""  # why the last answer of the model ended
-        self.is_rejoined = False  # the reader may have pieces of the message that is being written
+        # Why the last answer of the model ended.
+        self.finish = ""
+        # The reader may have pieces of the message that is being written.
+        self.is_rejoined = False
         self.calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
-        self.nodes: dict[str, str] = {}  # ids of the nodes at work, by the message or call that they work on
+        # The ids of the nodes at work, by the message or call that they work on.
+        self.nodes: dict[str, str] = {}
 
     def start_from(self, messages: list[dict[str, JSON]]) -> None:
-        self.messages, self.places = messages, {message["id"]: place for place, message in enumerate(messages)}
+        self.messages = messages
+        self.places = {message["id"]: place for place, message in enumerate(messages)}
 
     def take(self, frame: Frame) -> Iterator[Event]:
         data = frame.data
         if frame.type == "model.finished":
-            self.turn, self.expected = data["turn"], len(data["tool_calls"])
+            self.turn = data["turn"]
+            self.expected = len(data["tool_calls"])
             self.finish = data.get("finish") or ""
         if "custom" in self.modes and frame.type in CUSTOM:
             yield "custom", {"type": frame.type, **data}
         makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close, CALL: self.called}
         for step in self.reading.take(frame):
-            if maker := makers.get(step.kind):
+            maker = makers.get(step.kind)
+            if maker:
                 yield from maker(step)
+        # Results are read from the event itself: the reading leaves out those of the caller's tools.
         if frame.type in ("tool.finished", "tool.denied") and data["id"] in self.calls:
             yield from self.answered(data)
 
     def begin(self, step: Step) -> Iterator[Event]:
-        self.turn, self.expected = step.data["turn"], 0
+        self.turn = step.data["turn"]
+        self.expected = 0
         yield from self.start()
 
     def start(self) -> Iterator[Event]:
@@ -84,8 +96,11 @@ class Translator:
 
     def write(self, step: Step) -> Iterator[Event]:
         assert self.ai is not None  # it has begun
-        self.ai["content"] += step.data["text"]
-        yield from self.piece({**ai(self.ai["id"], step.data["text"]), "type": "AIMessageChunk"})
+        text = step.data["text"]
+        self.ai["content"] += text
+        chunk = ai(self.ai["id"], text)
+        chunk["type"] = "AIMessageChunk"
+        yield from self.piece(chunk)
 
     def replace(self, step: Step) -> Iterator[Event]:
         """The message as a whole, under the id of what was heard of it."""
@@ -97,11 +112,14 @@ class Translator:
             yield "messages", [self.ai, self.metadata("model")]
 
     def piece(self, chunk: dict[str, JSON]) -> Iterator[Event]:
+        """A piece of the message that is being written, in each mode that sends pieces."""
         assert self.ai is not None
         if "messages" in self.modes:
             yield "messages/partial", [self.ai]
         if "messages-tuple" in self.modes:
-            yield "messages", [self.ai if self.is_rejoined else chunk, self.metadata("model")]
+            # A reader that came back may have lost pieces, so it gets the message so far.
+            sent = self.ai if self.is_rejoined else chunk
+            yield "messages", [sent, self.metadata("model")]
         if "events" in self.modes:
             yield "events", self.event("on_chat_model_stream", "model", chunk["id"], {"chunk": chunk})
 
@@ -110,17 +128,30 @@ class Translator:
             yield from self.said()
 
     def called(self, step: Step) -> Iterator[Event]:
-        data = step.data
+        """A call of the model, which is a part of its message."""
+        id = step.data["id"]
+        name = step.data["name"]
+        arguments = step.data["arguments"]
+        # A model may call tools without a word: the message begins with its first call.
         if self.ai is None or self.ai["id"] != ai_id(self.run.pk, self.turn):
             yield from self.start()
         assert self.ai is not None
-        index = len(self.ai["tool_calls"])
-        call = self.calls[data["id"]] = tool_call(data["id"], data["name"], data["arguments"])
+        call = tool_call(id, name, arguments)
+        piece = {
+            "id": id,
+            "name": name,
+            "args": render_result_value(arguments),
+            "index": len(self.ai["tool_calls"]),
+            "type": "tool_call_chunk",
+        }
+        self.calls[id] = call
         self.ai["tool_calls"].append(call)
-        part = {"id": data["id"], "name": data["name"], "args": render_result_value(data["arguments"]), "index": index}
-        chunk = {**ai(self.ai["id"], ""), "type": "AIMessageChunk", "tool_calls": [call],
-                 "tool_call_chunks": [{**part, "type": "tool_call_chunk"}]}  # fmt: skip
+        chunk = ai(self.ai["id"], "")
+        chunk["type"] = "AIMessageChunk"
+        chunk["tool_calls"] = [call]
+        chunk["tool_call_chunks"] = [piece]
         yield from self.piece(chunk)
+        # Calls are told one by one: the message is complete with the last of them.
         if len(self.ai["tool_calls"]) >= self.expected:
             yield from self.said()
         if "events" in self.modes:
@@ -128,7 +159,8 @@ class Translator:
 
     def said(self) -> Iterator[Event]:
         """The message of the model is complete."""
-        message, self.ai = self.ai, None
+        message = self.ai
+        self.ai = None
         assert message is not None
         write_finish(message, self.finish)
         if "events" in self.modes:
@@ -142,7 +174,8 @@ class Translator:
         if "messages-tuple" in self.modes:
             yield "messages", [message, self.metadata("tools")]
         if "events" in self.modes:
-            yield from self.tool_begins(call)  # unless it has: the turn may begin after its call
+            # It may not have begun yet: the turn may begin after its call.
+            yield from self.tool_begins(call)
             yield "events", self.event("on_tool_end", call["name"], call["id"], {"output": message})
             yield from self.node_ends("tools", call["id"], message)
         yield from self.put(message, "tools")
@@ -195,32 +228,56 @@ class Translator:
 
     def error(self) -> dict[str, str] | None:
         end = self.reading.end
-        return find_stream_error(end["status"], end.get("error")) if end else None
+        if end is None:
+            return None
+        return find_stream_error(end["status"], end.get("error"))
 
     def metadata(self, node: str) -> dict[str, JSON]:
-        return {"run_id": str(self.run.pk), "thread_id": str(self.run.session_id), "langgraph_node": node,
-                "langgraph_step": self.turn, "langgraph_checkpoint_ns": ""}  # fmt: skip
+        return {
+            "run_id": str(self.run.pk),
+            "thread_id": str(self.run.session_id),
+            "langgraph_node": node,
+            "langgraph_step": self.turn,
+            "langgraph_checkpoint_ns": "",
+        }
 
     def event(self, kind: str, name: str, id: str, data: dict[str, JSON]) -> dict[str, JSON]:
+        """An event of the model or of a tool, which works below its node."""
         node = "model" if kind.startswith("on_chat") else "tools"
-        parents = [str(self.run.pk), *([self.nodes[id]] if id in self.nodes else [])]
-        return {"event": kind, "name": name, "run_id": id, "parent_ids": parents, "tags": [],
-                "metadata": self.metadata(node), "data": data}  # fmt: skip
+        parents = [str(self.run.pk)]
+        if id in self.nodes:
+            parents.append(self.nodes[id])
+        return {
+            "event": kind,
+            "name": name,
+            "run_id": id,
+            "parent_ids": parents,
+            "tags": [],
+            "metadata": self.metadata(node),
+            "data": data,
+        }
 
     def chain_event(self, kind: str, data: dict[str, JSON], node: str = "", work: str = "") -> dict[str, JSON]:
         """An event of a node, or of the whole agent."""
         graph = str(self.run.pk)
-        about = {"tags": [], "metadata": self.metadata(node), "data": data}
-        if not node:
-            return {"event": kind, "name": GRAPH, "run_id": graph, "parent_ids": [], **about}
-        return {"event": kind, "name": node, "run_id": self.nodes[work], "parent_ids": [graph], **about}
+        return {
+            "event": kind,
+            "name": node or GRAPH,
+            "run_id": self.nodes[work] if node else graph,
+            "parent_ids": [graph] if node else [],
+            "tags": [],
+            "metadata": self.metadata(node),
+            "data": data,
+        }
 
 
 def find_stream_error(status: str, error: dict[str, JSON] | None) -> dict[str, str] | None:
     if status not in ("failed", "expired"):
         return None
     error = error or {}
-    return {"error": str(error.get("code", status)), "message": str(error.get("message", status))}
+    code = error.get("code", status)
+    message = error.get("message", status)
+    return {"error": str(code), "message": str(message)}
 
 
 def sse(event: str, data: JSON) -> bytes:
@@ -229,12 +286,14 @@ def sse(event: str, data: JSON) -> bytes:
 
 def number_last_frame(frames: list[bytes], id: int) -> bytes:
     """The last one has the number: a reader without it gets all of them again."""
-    return b"".join([*frames[:-1], b"id: %d\n" % id, frames[-1]])
+    numbered = b"id: %d\n" % id + frames[-1]
+    return b"".join([*frames[:-1], numbered])
 
 
 async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, since: int = 0) -> AsyncIterator[bytes]:
     """The run's stream. `seen` is the number of the last event that the reader has; earlier ones are not sent."""
-    run, was_decided = turn.run, False
+    run = turn.run
+    was_decided = False
     messages = await in_thread(before, turn)
     translator = Translator(run, messages, modes, since)
     translator.is_rejoined = bool(seen)
@@ -248,14 +307,21 @@ async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, si
         if frame.type == "heartbeat":
             yield HEARTBEAT
             continue
-        if frame.type == "run.started" and run.after_id:  # it waited for another run, which said something
+        # It waited for another run, which said something.
+        if frame.type == "run.started" and run.after_id:
             translator.start_from(await in_thread(before, turn))
-        was_decided = was_decided or frame.type == "approval.decided"
-        if was_decided and frame.type in ("tool.finished", "tool.denied"):  # a person may have edited the arguments
+        if frame.type == "approval.decided":
+            was_decided = True
+        # A person may have edited the arguments.
+        if was_decided and frame.type in ("tool.finished", "tool.denied"):
             translator.start_from(await in_thread(before, Turn(run, 1)))
         frames = [sse(event, data) for event, data in translator.take(frame)]
-        if frames and (frame.seq is None or frame.seq > seen):
-            yield b"".join(frames) if frame.seq is None else number_last_frame(frames, frame.seq)
+        # Pieces of text have no number: they are not stored, so the reader cannot have them.
+        if frames:
+            if frame.seq is None:
+                yield b"".join(frames)
+            elif frame.seq > seen:
+                yield number_last_frame(frames, frame.seq)
         if frame.type == "model.finished" and (frame.seq or 0) > seen:
             translator.is_rejoined = False
     async for piece in stream_run_end(translator):
@@ -263,11 +329,14 @@ async def stream_langgraph_run(turn: Turn, modes: set[str], *, seen: int = 0, si
 
 
 async def stream_run_end(translator: Translator) -> AsyncIterator[bytes]:
+    """What the run waits for, or how it ended."""
     if translator.reading.end is None:
-        waiting = (await in_thread(interrupts.load_open_interrupts, [translator.run.pk]))[translator.run.pk]
-        for event, data in translator.interrupted(waiting):
+        run_id = translator.run.pk
+        interrupts_by_run = await in_thread(interrupts.load_open_interrupts, [run_id])
+        for event, data in translator.interrupted(interrupts_by_run[run_id]):
             yield sse(event, data)
-    if error := translator.error():
+    error = translator.error()
+    if error:
         yield sse("error", error)
         return
     for event, data in translator.graph_ends():
@@ -277,9 +346,12 @@ async def stream_run_end(translator: Translator) -> AsyncIterator[bytes]:
 
 def before(turn: Turn) -> list[dict[str, JSON]]:
     """The thread's messages when the turn began: without what the run does in it."""
-    messages = load_thread_messages(turn.run.session) if turn.run.session else []
+    session = turn.run.session
+    messages = load_thread_messages(session) if session else []
     if turn.after:
         return messages
-    own = f"run-{turn.run.pk}-"
-    places = [place for place, one in enumerate(messages) if one["type"] == "ai" and one["id"].startswith(own)]
-    return messages[: places[0]] if places else messages
+    prefix = f"run-{turn.run.pk}-"
+    for place, message in enumerate(messages):
+        if message["type"] == "ai" and message["id"].startswith(prefix):
+            return messages[:place]
+    return messages

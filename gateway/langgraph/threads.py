@@ -44,10 +44,13 @@ COLUMNS = {"thread_id": "pk", "status": "run_status", "created_at": "created_at"
 SELECTABLE = ("thread_id", "created_at", "updated_at", "metadata", "config", "context", "status", "values",
               "interrupts")  # fmt: skip
 OF_STATE = ("values", "next", "tasks", "checkpoint", "metadata", "created_at", "parent_checkpoint", "interrupts")
-STATELESS = "stateless"  # metadata of the session of a stateless run
+# The key in the metadata of a session that marks a stateless run's.
+STATELESS = "stateless"
 NO_TTL = {"ttl": (None,)}
-MOST_STATES = 100  # of a thread in one answer
-MOST_BYTES = PAGE_BYTES  # of their messages as JSON; one state is always there
+# States of a thread in one answer.
+MOST_STATES = 100
+# Bytes of their messages as JSON. One state is always there.
+MOST_BYTES = PAGE_BYTES
 STATUSES = {
     "busy": Q(run_status__in=["queued", "running"]) | (Q(run_status="waiting") & ~Q(run_waits__in=PERSON)),
     "interrupted": Q(run_status="waiting", run_waits__in=PERSON),
@@ -58,17 +61,15 @@ STATUSES = {
 
 def build_threads_query(user: Any) -> QuerySet[Session]:
     """With the newest run of each: its status, and its agent if the session has none of its own."""
-    newest = Run.objects.filter(session=OuterRef("pk")).exclude(parent__session=OuterRef("pk")).order_by("-id")
-    return (
-        Session.objects.visible_to(user)
-        .select_related("agent")
-        .annotate(
-            run=Subquery(newest.values("pk")[:1]),
-            run_status=Subquery(newest.values("status")[:1]),
-            run_waits=Subquery(newest.values("waiting_for")[:1]),
-            run_agent=Subquery(newest.values("agent_id")[:1]),
-            run_agent_name=Subquery(newest.values("agent__name")[:1]),
-        )
+    runs = Run.objects.filter(session=OuterRef("pk")).exclude(parent__session=OuterRef("pk"))
+    newest = runs.order_by("-id")
+    sessions = Session.objects.visible_to(user).select_related("agent")
+    return sessions.annotate(
+        run=Subquery(newest.values("pk")[:1]),
+        run_status=Subquery(newest.values("status")[:1]),
+        run_waits=Subquery(newest.values("waiting_for")[:1]),
+        run_agent=Subquery(newest.values("agent_id")[:1]),
+        run_agent_name=Subquery(newest.values("agent__name")[:1]),
     )
 
 
@@ -80,34 +81,51 @@ def thread_named(user: Any, id: JSON) -> Any:
 
 
 def get_thread_status(session: Any) -> str:
-    if session.run_status == "waiting":
+    status = session.run_status
+    if status == "waiting":
         return "interrupted" if session.run_waits in PERSON else "busy"
-    return {"queued": "busy", "running": "busy", "failed": "error", "expired": "error"}.get(session.run_status, "idle")
+    if status in ("queued", "running"):
+        return "busy"
+    if status in ("failed", "expired"):
+        return "error"
+    return "idle"
 
 
 def build_thread_metadata(session: Any) -> dict[str, JSON]:
     """The metadata, and the agent under the names by which clients search for their threads."""
-    agent = session.agent_id or session.run_agent
-    name = session.agent.name if session.agent_id else session.run_agent_name
     metadata = {key: value for key, value in session.metadata.items() if key != STATELESS}
-    return {**metadata, **({"graph_id": name, "assistant_id": assistant_id(agent)} if agent else {})}
+    if session.agent_id:
+        agent = session.agent_id
+        name = session.agent.name
+    else:
+        agent = session.run_agent
+        name = session.run_agent_name
+    if agent:
+        metadata["graph_id"] = name
+        metadata["assistant_id"] = assistant_id(agent)
+    return metadata
 
 
 def serialize_threads(sessions: Iterable[Any], *, with_values: bool = True) -> list[dict[str, JSON]]:
     """Threads as JSON. The number of queries does not depend on how many there are."""
     rows = list(sessions)
     checkpoints = load_checkpoints(rows) if with_values else {}
-    waiting = interrupts.load_open_interrupts([row.run for row in rows if get_thread_status(row) == "interrupted"])
+    interrupted_runs = [row.run for row in rows if get_thread_status(row) == "interrupted"]
+    waiting = interrupts.load_open_interrupts(interrupted_runs)
     return [thread_json(row, checkpoints.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
 
 
 def threads_json(sessions: list[Any], *, with_values: bool) -> Iterator[dict[str, JSON]]:
     """The same, a few threads at a time: messages of those that an answer has no room for are not read."""
     for start in range(0, len(sessions), ROWS_AT_ONCE):
-        yield from serialize_threads(sessions[start : start + ROWS_AT_ONCE], with_values=with_values)
+        some = sessions[start : start + ROWS_AT_ONCE]
+        yield from serialize_threads(some, with_values=with_values)
 
 
 def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
+    interrupts_by_run = {}
+    if waiting:
+        interrupts_by_run[str(session.run)] = [one.as_json() for one in waiting]
     return {
         "thread_id": str(session.pk),
         "created_at": session.created_at,
@@ -117,8 +135,13 @@ def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[inter
         "status": get_thread_status(session),
         "config": {},
         "values": build_thread_values(checkpoints) if checkpoints else None,
-        "interrupts": {str(session.run): [one.as_json() for one in waiting]} if waiting else {},
+        "interrupts": interrupts_by_run,
     }
+
+
+def answer_with_thread(thread: Any) -> Response:
+    [thread_fields] = serialize_threads([thread])
+    return Response(thread_fields)
 
 
 class ThreadsView(LangGraphView):
@@ -131,14 +154,16 @@ class ThreadsView(LangGraphView):
         thread_id = id_given(body["thread_id"]) if "thread_id" in body else None
         metadata = parse_typed_field(body, "metadata", dict, {})
         check_metadata(metadata)
-        is_lenient = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise") == "do_nothing"
-        if thread_id and is_lenient and (thread := build_threads_query(request.user).filter(pk=thread_id).first()):
-            return Response(serialize_threads([thread])[0])
+        if_exists = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise")
+        if thread_id and if_exists == "do_nothing":
+            thread = build_threads_query(request.user).filter(pk=thread_id).first()
+            if thread:
+                return answer_with_thread(thread)
         with transaction.atomic():
             session = create_thread_session(request.user, thread_id, metadata)
             for values in parse_superstep_updates(body):
                 add_state_messages(request.user, session, values)
-        return Response(serialize_threads([thread_named(request.user, session.pk)])[0])
+        return answer_with_thread(thread_named(request.user, session.pk))
 
 
 def id_given(text: JSON) -> UUID:
@@ -159,11 +184,17 @@ def create_thread_session(user: Any, id: UUID | None, metadata: dict[str, JSON])
 
 
 def parse_superstep_updates(body: dict[str, JSON]) -> list[JSON]:
+    """The values of all updates in `supersteps`, in their order. Raises Invalid."""
     steps = parse_typed_field(body, "supersteps", list) or []
-    updates = [one for step in steps if isinstance(step, dict) for one in step.get("updates") or ()]
-    if any(not isinstance(one, dict) or one.get("command") for one in updates):
-        raise refuse_langgraph_field("supersteps", "A superstep can only hold values.", "unsupported_field")
-    return [one.get("values") for one in updates]
+    values = []
+    for step in steps:
+        if not isinstance(step, dict):
+            continue
+        for update in step.get("updates") or ():
+            if not isinstance(update, dict) or update.get("command"):
+                raise refuse_langgraph_field("supersteps", "A superstep can only hold values.", "unsupported_field")
+            values.append(update.get("values"))
+    return values
 
 
 class ThreadSearchView(LangGraphView):
@@ -178,34 +209,41 @@ class ThreadSearchView(LangGraphView):
         rows = filter_threads(request.user, body)
         if self.is_count:
             return Response(rows.count())
-        page, headers = read_rows(rows.order_by(*parse_sort_order(body, COLUMNS, "updated_at")), body)
+        rows = rows.order_by(*parse_sort_order(body, COLUMNS, "updated_at"))
+        page, headers = read_rows(rows, body)
         needs_values = "values" in parse_typed_field(body, "select", list, ["values"])
         threads = list(within_bytes(threads_json(page, with_values=needs_values)))
         if len(threads) < len(page):
+            # The next page begins with the first thread that this one had no room for.
             headers = next_page(parse_page_slice(body).start + len(threads))
         return Response(filter_row_fields(threads, body, SELECTABLE), headers=headers)
 
 
 def filter_threads(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
+    """The threads that a search asks for. Two keys of metadata name the agent: see build_thread_metadata."""
     rows = build_threads_query(user).exclude(metadata__has_key=STATELESS)
     metadata = {**parse_typed_field(body, "metadata", dict, {})}
+    # The agent is not stored in the metadata; see build_thread_metadata.
     if "graph_id" in metadata:
         graph = str(metadata.pop("graph_id")).replace("\0", "")
         rows = rows.filter(build_agent_condition(Q(agent__name=graph)) | Q(metadata__graph_id=graph))
     if "assistant_id" in metadata:
-        rows = rows.filter(
-            build_agent_condition(Q(agent=parse_assistant_number(str(metadata.pop("assistant_id"))) or 0))
-        )
-    if ids := parse_typed_field(body, "ids", list):
+        number = parse_assistant_number(str(metadata.pop("assistant_id")))
+        # No agent has the number 0.
+        rows = rows.filter(build_agent_condition(Q(agent=number or 0)))
+    ids = parse_typed_field(body, "ids", list)
+    if ids:
         rows = rows.filter(pk__in=[parse_langgraph_id(one, "thread") for one in ids[:1000]])
     if "status" in body:
-        rows = rows.filter(STATUSES[parse_choice_field(body, "status", STATUSES, "idle")])
+        status = parse_choice_field(body, "status", STATUSES, "idle")
+        rows = rows.filter(STATUSES[status])
     return with_metadata(rows, metadata)
 
 
 def build_agent_condition(agent: Q) -> Q:
     """Sessions of this agent, and those without one where it has worked."""
-    return agent | Q(Exists(Run.objects.filter(agent, session=OuterRef("pk"))), agent=None)
+    own_runs = Run.objects.filter(agent, session=OuterRef("pk"))
+    return agent | Q(Exists(own_runs), agent=None)
 
 
 class ThreadView(LangGraphView):
@@ -215,17 +253,18 @@ class ThreadView(LangGraphView):
     parameters = {"get": ("include",)}
 
     def get(self, request: Any, id: str) -> Response:
-        return Response(serialize_threads([thread_named(request.user, id)])[0])
+        return answer_with_thread(thread_named(request.user, id))
 
     def patch(self, request: Any, id: str) -> Response:
         body = parse_langgraph_fields(request.data, ("metadata",), NO_TTL)
         session = thread_named(request.user, id)
         with transaction.atomic():
             row = Session.objects.select_for_update().get(pk=session.pk)
-            row.metadata = {**row.metadata, **parse_typed_field(body, "metadata", dict, {})}
+            changes = parse_typed_field(body, "metadata", dict, {})
+            row.metadata = {**row.metadata, **changes}
             check_metadata(row.metadata)
             row.save(update_fields=["metadata", "updated_at"])
-        return Response(serialize_threads([thread_named(request.user, id)])[0])
+        return answer_with_thread(thread_named(request.user, id))
 
     def delete(self, request: Any, id: str) -> Response:
         session = thread_named(request.user, id)
@@ -241,7 +280,7 @@ class CopyView(LangGraphView):
     def post(self, request: Any, id: str) -> Response:
         session = thread_named(request.user, id)
         fork = session.fork(before=session.last_seq + 1)
-        return Response(serialize_threads([thread_named(request.user, fork.pk)])[0])
+        return answer_with_thread(thread_named(request.user, fork.pk))
 
 
 # -- states ---------------------------------------------------------------------------------------------------------
@@ -254,7 +293,8 @@ class StateView(LangGraphView):
     parameters = {"get": ("subgraphs", "select")}
 
     def get(self, request: Any, id: str, checkpoint: str = "") -> Response:
-        return Response(load_checkpoint_state(thread_named(request.user, id), checkpoint))
+        session = thread_named(request.user, id)
+        return Response(load_checkpoint_state(session, checkpoint))
 
     def post(self, request: Any, id: str) -> Response:
         nodes = (None, "__start__", "__input__", "model", "__end__")
@@ -265,9 +305,11 @@ class StateView(LangGraphView):
             return Response(load_checkpoint_state(session, ""))
         with transaction.atomic():
             row = Session.objects.select_for_update(of=("self",)).get(pk=session.pk)
-            if busy := endings.session_is_busy(row):
+            busy = endings.session_is_busy(row)
+            if busy:
                 raise SessionBusy(hint="Wait for its run, or cancel it.", details=[{"run": str(busy.pk)}])
             add_state_messages(request.user, row, body["values"])
+        # Read anew: the messages changed it.
         state = load_checkpoint_state(thread_named(request.user, id), "")
         return Response({"checkpoint": state["checkpoint"], "configurable": state["checkpoint"]})
 
@@ -279,8 +321,10 @@ class CheckpointView(LangGraphView):
 
     def post(self, request: Any, id: str) -> Response:
         body = parse_langgraph_fields(request.data, ("checkpoint", "subgraphs", "select"))
-        checkpoint = parse_typed_field(body, "checkpoint", dict, {}).get("checkpoint_id")
-        return Response(load_checkpoint_state(thread_named(request.user, id), str(checkpoint or "")))
+        checkpoint = parse_typed_field(body, "checkpoint", dict, {})
+        checkpoint_id = str(checkpoint.get("checkpoint_id") or "")
+        session = thread_named(request.user, id)
+        return Response(load_checkpoint_state(session, checkpoint_id))
 
 
 class HistoryView(LangGraphView):
@@ -299,12 +343,15 @@ class HistoryView(LangGraphView):
 
     def answer(self, request: Any, id: str, body: dict[str, JSON]) -> Response:
         session = thread_named(request.user, id)
-        before = body.get("before")
-        before = str(before.get("checkpoint_id", "") if isinstance(before, dict) else before or "")
+        before = body.get("before") or ""
+        if isinstance(before, dict):
+            before = before.get("checkpoint_id", "")
         metadata = parse_typed_field(body, "metadata", dict, {})
-        most = min(max(1, parse_whole_number(body, "limit", 10)), MOST_STATES)
-        states = list(islice(iterate_thread_states(session, before, metadata=metadata), most))
-        return Response(filter_row_fields(states, body, OF_STATE))
+        limit = parse_whole_number(body, "limit", 10)
+        most = min(max(1, limit), MOST_STATES)
+        states = iterate_thread_states(session, str(before), metadata=metadata)
+        newest = list(islice(states, most))
+        return Response(filter_row_fields(newest, body, OF_STATE))
 
 
 def require_latest(session: Any, body: dict[str, JSON]) -> None:
@@ -315,21 +362,30 @@ def require_latest(session: Any, body: dict[str, JSON]) -> None:
     if not named:
         return
     checkpoints = load_checkpoints([session])[session.pk]
-    places = [place for place, one in enumerate(checkpoints) if str(one.id) == named]
-    if not places:
+    place = find_checkpoint_place(checkpoints, named)
+    if place is None:
         raise NotFound(f"This thread has no checkpoint “{str(named)[:80]}”.")
-    if any(one.is_reply for one in checkpoints[places[0] + 1 :]):
+    if any(one.is_reply for one in checkpoints[place + 1 :]):
         message = f"A run continues from the thread's latest checkpoint, {checkpoints[-1].id}."
-        raise refuse_langgraph_field(
-            "checkpoint", f"{message} Copy the thread to try something else.", "unsupported_field"
-        )
+        advice = f"{message} Copy the thread to try something else."
+        raise refuse_langgraph_field("checkpoint", advice, "unsupported_field")
+
+
+def find_checkpoint_place(checkpoints: list[Checkpoint], id: JSON) -> int | None:
+    for place, checkpoint in enumerate(checkpoints):
+        if str(checkpoint.id) == id:
+            return place
+    return None
 
 
 def load_checkpoint_state(session: Any, checkpoint: str) -> dict[str, JSON]:
+    """The state at this checkpoint, or the latest one. Raises NotFound."""
     state = next(iterate_thread_states(session, "", only=checkpoint), None)
-    if state is None and checkpoint:
+    if state is not None:
+        return state
+    if checkpoint:
         raise NotFound(f"This thread has no checkpoint “{checkpoint[:80]}”.")
-    return state or state_json(session, [], 0, None, [])
+    return state_json(session, [], 0, None, [])
 
 
 def iterate_thread_states(
@@ -340,21 +396,29 @@ def iterate_thread_states(
     """
     checkpoints = load_checkpoints([session])[session.pk]
     run = last_run(session)
-    waiting = interrupts.load_open_interrupts([run.pk])[run.pk] if run and not run.is_done else []
-    places = [place for place, one in enumerate(checkpoints) if str(one.id) == before] if before else []
-    if before and not places:
+    waiting: list[interrupts.Interrupt] = []
+    if run and not run.is_done:
+        waiting = interrupts.load_open_interrupts([run.pk])[run.pk]
+    until: int | None = len(checkpoints)
+    if before:
+        until = find_checkpoint_place(checkpoints, before)
+    if until is None:
         raise NotFound(f"This thread has no checkpoint “{before[:80]}”.")
-    until, room = places[0] if places else len(checkpoints), MOST_BYTES
+    room = MOST_BYTES
+    # The size of each state: of its messages and all before them.
     sizes = list(accumulate(map(measure_checkpoint, checkpoints)))
     for place in range(until - 1, -1, -1):
-        about = about_state(session, checkpoints[place], place)
-        is_wanted = all(about.get(key) == value for key, value in (metadata or {}).items())
-        if is_wanted and only in ("", str(checkpoints[place].id)):
-            is_last = place + 1 == len(checkpoints)
-            yield state_json(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
-            room -= sizes[place]
-            if room < sizes[place - 1]:
-                return
+        checkpoint = checkpoints[place]
+        if only not in ("", str(checkpoint.id)):
+            continue
+        about = about_state(session, checkpoint, place)
+        if any(about.get(key) != value for key, value in (metadata or {}).items()):
+            continue
+        is_last = place + 1 == len(checkpoints)
+        yield state_json(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
+        room -= sizes[place]
+        if room < sizes[place - 1]:
+            return
 
 
 def measure_checkpoint(checkpoint: Checkpoint) -> int:
@@ -363,29 +427,49 @@ def measure_checkpoint(checkpoint: Checkpoint) -> int:
 
 def about_state(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[str, JSON]:
     """Its metadata."""
-    run = {"run_id": str(checkpoint.run)} if checkpoint and checkpoint.run else {}
-    return {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk), **run}
+    about = {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk)}
+    if checkpoint and checkpoint.run:
+        about["run_id"] = str(checkpoint.run)
+    return about
 
 
 def state_json(
     session: Any, checkpoints: list[Checkpoint], step: int, run: Run | None, waiting: list[interrupts.Interrupt]
 ) -> dict[str, JSON]:
     last = checkpoints[-1] if checkpoints else None
-    in_progress = bool(last and run and run.pk == last.run and not run.is_done)
-    follows = ["tools" if waiting else "model"] if in_progress else []
+    earlier = checkpoints[-2] if len(checkpoints) > 1 else None
     interrupts_json = [one.as_json() for one in waiting]
-    task = {"id": str(run.pk) if run else "", "name": follows[0] if follows else "", "path": [], "error": None,
-            "interrupts": interrupts_json, "checkpoint": None, "state": None, "result": None}  # fmt: skip
+    following: list[str] = []
+    tasks = []
+    # Something follows the last checkpoint only while the run that wrote it is at work.
+    if last and run and run.pk == last.run and not run.is_done:
+        node = "tools" if waiting else "model"
+        following.append(node)
+        tasks.append(task_json(run, node, interrupts_json))
     return {
         "values": build_thread_values(checkpoints),
-        "next": follows,
-        "tasks": [task] if follows else [],
+        "next": following,
+        "tasks": tasks,
         "interrupts": interrupts_json,
         "checkpoint": checkpoint_json(session, last),
-        "parent_checkpoint": checkpoint_json(session, checkpoints[-2]) if len(checkpoints) > 1 else None,
+        "parent_checkpoint": checkpoint_json(session, earlier) if earlier else None,
         "metadata": about_state(session, last, step),
         "created_at": last.at if last else session.created_at,
-    }  # fmt: skip
+    }
+
+
+def task_json(run: Run, node: str, interrupts_json: list[dict[str, JSON]]) -> dict[str, JSON]:
+    """The work that a thread is at."""
+    return {
+        "id": str(run.pk),
+        "name": node,
+        "path": [],
+        "error": None,
+        "interrupts": interrupts_json,
+        "checkpoint": None,
+        "state": None,
+        "result": None,
+    }
 
 
 def checkpoint_json(session: Any, checkpoint: Checkpoint | None) -> dict[str, JSON]:

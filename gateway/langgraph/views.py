@@ -17,10 +17,16 @@ from agents.http.viewsets import APIView
 from agents.models import ApiKey
 
 JSON = Any
-BASE = "/langgraph"  # where config/urls.py mounts it
-NEXT_OFFSET = "X-Pagination-Next"  # the offset of the following page; an answer may be shorter than its limit
-MOST = 1000  # rows in one answer
-MOST_KEYS = 50  # that a search compares
+# Where config/urls.py mounts these endpoints.
+BASE = "/langgraph"
+# The offset of the following page: an answer may be shorter than its limit.
+NEXT_OFFSET = "X-Pagination-Next"
+# Rows in one answer.
+MOST = 1000
+# Keys of metadata that a search compares.
+MOST_KEYS = 50
+# What a field of a type must be, in words.
+KINDS = {str: "text", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
 
 
 class HeaderAuthentication(ApiKeyAuthentication):
@@ -90,7 +96,9 @@ class UnknownView(LangGraphView):
 
 
 def refuse_langgraph_field(field: str, message: str, code: str = "invalid_value") -> Invalid:
-    return Invalid(message, code=code, details=[{"field": field, "code": code, "message": message}])
+    """The refusal of a request whose field is wrong."""
+    detail = {"field": field, "code": code, "message": message}
+    return Invalid(message, code=code, details=[detail])
 
 
 def parse_langgraph_fields(
@@ -101,23 +109,30 @@ def parse_langgraph_fields(
     """
     if not isinstance(body, dict):
         raise refuse_langgraph_field("", "The body must be an object.")
-    names, neutral = set(names), neutral or {}
+    names = set(names)
+    neutral = neutral or {}
+    fields = {}
     for name, value in body.items():
-        if name in names or (value is None and name in neutral):
+        if name in names:
+            if value is not None:
+                fields[name] = value
             continue
         if name not in neutral:
             raise refuse_langgraph_field(name[:80], f"There is no field “{name[:80]}”.", "unknown_field")
-        if value not in neutral[name]:
+        if value is not None and value not in neutral[name]:
             raise refuse_langgraph_field(name, f"Muster does not support this value of “{name}”.", "unsupported_field")
-    return {name: value for name, value in body.items() if name in names and value is not None}
+    return fields
 
 
 def parse_typed_field(body: Mapping[str, JSON], name: str, kind: type, default: Any = None) -> Any:
     """The field's value, which must be of this type. Raises Invalid."""
     value = body.get(name, default)
-    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-        words = {str: "text", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
-        raise refuse_langgraph_field(name, f"“{name}” must be {words[kind]}.")
+    if value is None:
+        return None
+    # True and False are integers to Python, but not to the API.
+    is_flag_for_number = kind is int and isinstance(value, bool)
+    if not isinstance(value, kind) or is_flag_for_number:
+        raise refuse_langgraph_field(name, f"“{name}” must be {KINDS[kind]}.")
     return value
 
 
@@ -130,7 +145,8 @@ def parse_choice_field(body: Mapping[str, JSON], name: str, values: Iterable[str
 
 def parse_page_slice(body: Mapping[str, JSON], limit: int = 10) -> slice:
     """`limit` and `offset`, of a body or of query parameters."""
-    size, start = (parse_whole_number(body, name, default) for name, default in (("limit", limit), ("offset", 0)))
+    size = parse_whole_number(body, "limit", limit)
+    start = parse_whole_number(body, "offset", 0)
     if size > MOST:
         raise refuse_langgraph_field("limit", f"“limit” can be at most {MOST}.")
     return slice(start, start + size)
@@ -140,7 +156,8 @@ def read_rows(rows: Any, body: Mapping[str, JSON], limit: int = 10) -> tuple[lis
     """The rows of `limit` and `offset`, as far as one answer holds them, and headers that say where the next begin."""
     window = parse_page_slice(body, limit)
     page, has_more = read_page(rows, window.stop - window.start, window.start)
-    return page, next_page(window.start + len(page)) if has_more else {}
+    headers = next_page(window.start + len(page)) if has_more else {}
+    return page, headers
 
 
 def next_page(offset: int) -> dict[str, str]:
@@ -149,6 +166,7 @@ def next_page(offset: int) -> dict[str, str]:
 
 def parse_whole_number(body: Mapping[str, JSON], name: str, default: int) -> int:
     value = body.get(name, default)
+    # Query parameters are texts.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
@@ -163,8 +181,11 @@ def parse_sort_order(body: Mapping[str, JSON], columns: Mapping[str, str], defau
     """
     if "order_by" in body:
         body = {**body, **parse_order(body)}
-    by = columns[parse_choice_field(body, "sort_by", columns, default)]
-    return [by if parse_choice_field(body, "sort_order", ("asc", "desc"), "desc") == "asc" else f"-{by}", "-pk"]
+    column = columns[parse_choice_field(body, "sort_by", columns, default)]
+    direction = parse_choice_field(body, "sort_order", ("asc", "desc"), "desc")
+    if direction == "desc":
+        column = f"-{column}"
+    return [column, "-pk"]
 
 
 def parse_order(body: Mapping[str, JSON]) -> dict[str, str]:
@@ -184,8 +205,9 @@ def filter_row_fields(
     names = parse_typed_field(body, "select", list)
     if names is None:
         return rows
-    if extra := [str(name) for name in names if name not in selectable]:
-        raise refuse_langgraph_field("select", f"“{extra[0][:80]}” cannot be selected.")
+    for name in names:
+        if name not in selectable:
+            raise refuse_langgraph_field("select", f"“{str(name)[:80]}” cannot be selected.")
     selection = set(names)
     return [{name: value for name, value in row.items() if name in selection} for row in rows]
 
@@ -203,9 +225,11 @@ def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str
     if len(metadata) > MOST_KEYS:
         raise refuse_langgraph_field(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")
     for place, (key, value) in enumerate(metadata.items()):
-        if '"' in key or key.lstrip("-").isdigit():  # SQLite reads these as something else
-            raise refuse_langgraph_field(
-                column, f"A search by the key “{key[:40]}” is not possible.", "unsupported_field"
-            )
-        rows = rows.alias(**{f"value_{place}": KeyTransform(key, column)}).filter(**{f"value_{place}": value})
+        # SQLite reads these as something else.
+        if '"' in key or key.lstrip("-").isdigit():
+            message = f"A search by the key “{key[:40]}” is not possible."
+            raise refuse_langgraph_field(column, message, "unsupported_field")
+        alias = f"value_{place}"
+        rows = rows.alias(**{alias: KeyTransform(key, column)})
+        rows = rows.filter(**{alias: value})
     return rows

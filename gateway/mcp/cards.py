@@ -28,27 +28,32 @@ from .protocol import MIME, RpcRequest
 
 JSON = Any
 URI = "ui://muster/approval"
-TOOL = "muster.decide_approval"  # names of rows have no dot
+# The dot keeps it apart from the names of rows, which have none.
+TOOL = "muster.decide_approval"
 META = "muster/approvals"
 SALT = "mcp.approval"
-LIFETIME_S = 15 * 60  # of a token; later the person decides in Muster
-LONGEST = 20_000  # characters of arguments in a card
-FOLLOW = "wait"  # no decision: only hear how the run goes on
+# How long a token holds. Later the person decides in Muster.
+LIFETIME_S = 15 * 60
+# Characters of arguments in a card.
+LONGEST = 20_000
+# No decision: the card only hears how the run goes on.
+FOLLOW = "wait"
 PAGE = Path(__file__).with_name("card.html")
-LINKED = {"ui": {"resourceUri": URI, "visibility": ["model"]}}  # of a tool whose calls may end with a card
+# The mark of a tool whose calls may end with a card.
+LINKED = {"ui": {"resourceUri": URI, "visibility": ["model"]}}
 
 
 def describe_card_tool() -> dict[str, JSON]:
     """The tool of the card, as `tools/list` gives it."""
-    texts = {name: {"type": "string"} for name in ("approval", "token", "note")}
-    choice = {"type": "string", "enum": [*approvals.DECISIONS, FOLLOW]}
+    properties: dict[str, JSON] = {name: {"type": "string"} for name in ("approval", "token", "note")}
+    properties["decision"] = {"type": "string", "enum": [*approvals.DECISIONS, FOLLOW]}
     return {
         "name": TOOL,
         "title": "Decide an approval",
         "description": "For the approval card: approves or denies a call that waits, and follows its run.",
         "inputSchema": {
             "type": "object",
-            "properties": {**texts, "decision": choice},
+            "properties": properties,
             "required": ["approval", "token", "decision"],
         },
         "annotations": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False},
@@ -70,14 +75,15 @@ def find_waiting_card(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JS
     rows = list(query.order_by("id"))
     if not rows:
         return None
-    own = set(questions.decidable(rpc).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
+    row_ids = [row.pk for row in rows]
+    decidable_ids = set(questions.decidable(rpc).filter(pk__in=row_ids).values_list("pk", flat=True))
+    open_approvals = [serialize_card_approval(rpc, run, row, row.pk in decidable_ids) for row in rows]
     tools = ", ".join(f"“{row.tool}”" for row in rows)
     link = build_approvals_link()
     words = (
         f"The run waits for the user's approval of {tools}. The user decides in the card or at {link}, and reads "
         "the outcome there. Do not call the tool again for it."
     )
-    open_approvals = [serialize_card_approval(rpc, run, row, row.pk in own) for row in rows]
     result: dict[str, JSON] = {
         "content": [text(words)],
         "_meta": {
@@ -87,11 +93,13 @@ def find_waiting_card(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JS
         },
     }
     if target.kind == AGENT:
-        result["structuredContent"] = {"reply": "", "run": str(run.pk), "session": str(run.session_id or "")}
+        session_id = str(run.session_id or "")
+        result["structuredContent"] = {"reply": "", "run": str(run.pk), "session": session_id}
     return result
 
 
 def serialize_card_approval(rpc: RpcRequest, run: Run, row: Approval, may_decide: bool) -> dict[str, JSON]:
+    """An approval as the card shows it. Nobody decides what they cannot read as a whole."""
     arguments = render_result_value(row.arguments)
     is_cut = len(arguments) > LONGEST
     facts = {"a": row.pk.hex, "r": run.pk.hex, "k": get_key_id(rpc)}
@@ -126,13 +134,16 @@ def is_call(rpc: RpcRequest) -> bool:
 def answer_card_decision(rpc: RpcRequest) -> Turn:
     """Decide, and where the run goes on from. Raises Forbidden, Invalid, AlreadyDecided."""
     arguments = rpc.object("arguments")
+    approval = arguments.get("approval")
     facts = sessions.open_sealed_facts(rpc, SALT, arguments.get("token"), LIFETIME_S)
-    if facts is None or (facts["a"], facts["k"]) != (arguments.get("approval"), get_key_id(rpc)):
+    # The token is for one approval and one key: it cannot decide another one.
+    if facts is None or facts["a"] != approval or facts["k"] != get_key_id(rpc):
         raise Forbidden("This card cannot decide any more.", hint=f"Decide at {build_approvals_link()}.")
     turn = turns.find_turn(rpc.user, facts["r"])
     if turn is None or not rpc.may(SCOPES[build_run_target(turn.run).kind]):
         raise Forbidden("There is no such run for this key.", hint="Use the key that started the run.")
-    decision, note = arguments.get("decision"), arguments.get("note", "")
+    decision = arguments.get("decision")
+    note = arguments.get("note", "")
     if decision not in (*approvals.DECISIONS, FOLLOW) or not isinstance(note, str):
         raise Invalid(f"“decision” must be approve, deny or {FOLLOW}, and “note” must be text.")
     if decision != FOLLOW:
@@ -144,7 +155,6 @@ def answer_card_decision(rpc: RpcRequest) -> Turn:
 def decide_card_approval(rpc: RpcRequest, approval: UUID, decision: str, note: str) -> None:
     row = questions.decidable(rpc).filter(pk=approval).first()
     if row is None:
-        raise Forbidden(
-            f"This key may not decide it: it needs the scope {DECIDE}.", hint=f"Decide at {build_approvals_link()}."
-        )
+        message = f"This key may not decide it: it needs the scope {DECIDE}."
+        raise Forbidden(message, hint=f"Decide at {build_approvals_link()}.")
     approvals.decide_approval(row, decision, by=rpc.user, note=note, source="mcp card")

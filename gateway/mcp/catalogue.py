@@ -58,9 +58,7 @@ class Target:
     def output_schema(self) -> dict[str, JSON] | None:
         own = self.spec.output_schema
         if self.kind == AGENT:
-            schema: dict[str, JSON] = build_wrapper_schema("output", own, optional=True) if own else {"type": "object"}
-            always = {name: {"type": "string"} for name in ("reply", "run", "session")}
-            return {**schema, "properties": {**always, **schema.get("properties", {})}, "required": [*always]}
+            return build_agent_output_schema(own)
         if own is None or own.get("type") == "object":
             return own
         return build_wrapper_schema("result", own)
@@ -68,45 +66,67 @@ class Target:
     def structured(self, value: JSON) -> dict[str, JSON] | None:
         """The result of a chain or function as `output_schema` describes it."""
         schema = self.spec.output_schema
-        if schema is None or schema.get("type") == "object":
-            return value if isinstance(value, dict) else None
-        return {"result": value}
+        is_object = schema is None or schema.get("type") == "object"
+        if not is_object:
+            return {"result": value}
+        return value if isinstance(value, dict) else None
+
+
+def build_agent_output_schema(own: JSON) -> dict[str, JSON]:
+    """What each call of an agent returns, and the output of one with a schema of its own."""
+    schema: dict[str, JSON] = {"type": "object"}
+    if own:
+        schema = build_wrapper_schema("output", own, optional=True)
+    names = ["reply", "run", "session"]
+    properties = {name: {"type": "string"} for name in names}
+    properties.update(schema.get("properties", {}))
+    return {**schema, "properties": properties, "required": names}
 
 
 def build_wrapper_schema(name: str, schema: JSON, *, optional: bool = False) -> dict[str, JSON]:
     """An object with one property of this schema, whose definitions stay where its references find them."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    needs = {} if optional else {"required": [name]}
-    return {"type": "object", "properties": {name: inner}, **needs, **shared}
+    wrapper: dict[str, JSON] = {"type": "object", "properties": {name: inner}}
+    if not optional:
+        wrapper["required"] = [name]
+    if "$defs" in schema:
+        wrapper["$defs"] = schema["$defs"]
+    return wrapper
 
 
 def find_tool_entries(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Tool name → kind and id of its row, sorted; `only` those whose row has this name."""
-    tools: dict[str, dict[str, int]] = {}
+    kinds_by_name: dict[str, dict[str, int]] = {}
     for kind, model in MODELS.items():
-        if rpc.may(SCOPES[kind]):
-            rows = (
-                build_names_query(rpc.user, model) if only is None else by_name(kind).all(user=rpc.user.pk, name=only)
-            )
-            for name, pk in rows:
-                tools.setdefault(name, {}).setdefault(kind, pk)
+        if not rpc.may(SCOPES[kind]):
+            continue
+        if only is None:
+            rows = build_names_query(rpc.user, model)
+        else:
+            rows = by_name(kind).all(user=rpc.user.pk, name=only)
+        # The nearest of several rows with one name comes first.
+        for name, pk in rows:
+            kinds_by_name.setdefault(name, {}).setdefault(kind, pk)
     for name in documents.list_document_tools(rpc, only):
-        tools.setdefault(name, {})[documents.KIND] = 0
-    return {
-        name if len(kinds) == 1 else f"{kind}.{name}": (kind, pk)
-        for name, kinds in sorted(tools.items())
-        for kind, pk in kinds.items()
-    }
+        kinds_by_name.setdefault(name, {})[documents.KIND] = 0
+    entries = {}
+    for name, kinds in sorted(kinds_by_name.items()):
+        for kind, pk in kinds.items():
+            # A name that an agent and a function share, for example, says which of them is meant.
+            tool_name = name if len(kinds) == 1 else f"{kind}.{name}"
+            entries[tool_name] = (kind, pk)
+    return entries
 
 
 def state(rpc: RpcRequest) -> dict[str, list[JSON]]:
     """By kind, what has changed when the list of tools has."""
-    fields = ("pk", "name", "published_id")
-    return {documents.KIND: documents.list_document_tools(rpc)} | {
-        kind: sorted(build_published_query(rpc.user, model).values_list(*fields)) if rpc.may(SCOPES[kind]) else []
-        for kind, model in MODELS.items()
-    }
+    by_kind: dict[str, list[JSON]] = {documents.KIND: documents.list_document_tools(rpc)}
+    for kind, model in MODELS.items():
+        by_kind[kind] = []
+        if rpc.may(SCOPES[kind]):
+            rows = build_published_query(rpc.user, model)
+            by_kind[kind] = sorted(rows.values_list("pk", "name", "published_id"))
+    return by_kind
 
 
 def load_schema_marks(ids: list[int], mark: str) -> dict[int, JSON]:
@@ -117,7 +137,8 @@ def load_schema_marks(ids: list[int], mark: str) -> dict[int, JSON]:
 
 
 def build_names_query(user: Any, model: Any, **only: Any) -> Any:
-    return build_published_query(user, model).filter(**only).nearest_first(user).values_list("name", "pk")
+    rows = build_published_query(user, model).filter(**only)
+    return rows.nearest_first(user).values_list("name", "pk")
 
 
 @cache
@@ -133,19 +154,34 @@ def by_name(kind: str) -> Select:
 
 def build_published_query(user: Any, model: Any) -> Any:
     rows = model.objects.usable_by(user).filter(published__isnull=False)
-    return rows if model is StoredFunction else rows.filter(enabled=True)
+    # A function cannot be switched off.
+    if model is StoredFunction:
+        return rows
+    return rows.filter(enabled=True)
 
 
 def load_targets(chosen: dict[str, tuple[str, int]]) -> list[Target]:
     """The rows of these tools with their specs, in the same order."""
     rows: dict[tuple[str, int], Any] = {}
     for kind in MODELS:
-        if ids := [pk for one, pk in chosen.values() if one == kind]:
-            kind_rows = by_pk(kind).all(pk=ids[0]) if len(ids) == 1 else build_targets_query(kind).filter(pk__in=ids)
-            rows |= {(kind, row.pk): row for row in kind_rows}
-    return [
-        Target(name, *key[:1], rows[key], get_target_spec(rows[key])) for name, key in chosen.items() if key in rows
-    ]
+        ids = [pk for one, pk in chosen.values() if one == kind]
+        for row in load_target_rows(kind, ids):
+            rows[kind, row.pk] = row
+    targets = []
+    for name, (kind, pk) in chosen.items():
+        row = rows.get((kind, pk))
+        if row is not None:
+            targets.append(Target(name, kind, row, get_target_spec(row)))
+    return targets
+
+
+def load_target_rows(kind: str, ids: list[int]) -> Any:
+    if not ids:
+        return []
+    # As for every call: by a compiled statement.
+    if len(ids) == 1:
+        return by_pk(kind).all(pk=ids[0])
+    return build_targets_query(kind).filter(pk__in=ids)
 
 
 def build_targets_query(kind: str) -> Any:
@@ -160,7 +196,12 @@ def build_targets_query(kind: str) -> Any:
 
 @cache
 def by_pk(kind: str) -> Select:
-    return Select(lambda at: build_targets_query(kind).filter(pk=at.pk), pk=models.BigIntegerField())
+    """Every call loads its tool: compiled once."""
+
+    def rows(at: Any) -> Any:
+        return build_targets_query(kind).filter(pk=at.pk)
+
+    return Select(rows, pk=models.BigIntegerField())
 
 
 def get_target_spec(row: Any) -> Any:
@@ -171,19 +212,25 @@ def get_target_spec(row: Any) -> Any:
 
 def target(rpc: RpcRequest, name: str) -> Target | None:
     """None is a tool of collections (documents.py). Raises Fault for a name that no tool of this person has."""
-    bare = name.rpartition(".")[2]
-    chosen = find_tool_entries(rpc, bare)
-    if name not in chosen:
-        hint = f" Use one of {', '.join(chosen)}." if chosen else ""
+    bare_name = name.rpartition(".")[2]
+    entries = find_tool_entries(rpc, bare_name)
+    if name not in entries:
+        hint = f" Use one of {', '.join(entries)}." if entries else ""
         raise Fault(PARAMS, f"Unknown tool: {name[:200]}.{hint}")
-    return None if chosen[name][0] == documents.KIND else load_targets({name: chosen[name]})[0]
+    kind, pk = entries[name]
+    if kind == documents.KIND:
+        return None
+    return load_targets({name: (kind, pk)})[0]
 
 
 def build_started_runs_query(rpc: RpcRequest) -> Any:
     """The runs that calls of this person have started, of the kinds that this key may call."""
     rows = Run.objects.visible_to(rpc.user).filter(parent=None, metadata__has_key=ORIGIN)
-    rows = rows if rpc.may(SCOPES[AGENT]) else rows.exclude(chain_version=None)
-    return rows if rpc.may(SCOPES[CHAIN]) else rows.filter(chain_version=None)
+    if not rpc.may(SCOPES[AGENT]):
+        rows = rows.exclude(chain_version=None)
+    if not rpc.may(SCOPES[CHAIN]):
+        rows = rows.filter(chain_version=None)
+    return rows
 
 
 def build_run_target(run: Run) -> Target:
@@ -192,9 +239,13 @@ def build_run_target(run: Run) -> Target:
     row: Any = run.agent
     version: Any = run.version
     if run.chain_version is not None:
-        kind, row, version = CHAIN, run.chain_version.chain, run.chain_version
-    about = run.metadata.get(ORIGIN) or {}
-    return Target(str(about.get("tool", "")), kind, row, version.read_spec() if version else AgentSpec(name=""))
+        kind = CHAIN
+        row = run.chain_version.chain
+        version = run.chain_version
+    spec = version.read_spec() if version else AgentSpec(name="")
+    origin = run.metadata.get(ORIGIN) or {}
+    tool_name = str(origin.get("tool", ""))
+    return Target(tool_name, kind, row, spec)
 
 
 def serialize_mcp_tools(targets: Iterable[Target], version: str, card: JSON = None) -> list[dict[str, JSON]]:
@@ -205,14 +256,16 @@ def serialize_mcp_tools(targets: Iterable[Target], version: str, card: JSON = No
 
 
 def serialize_mcp_tool(target: Target, version: str, card: JSON, effects: set[str] | None) -> dict[str, JSON]:
+    title = target.row.name
     tool: dict[str, JSON] = {
         "name": target.name,
-        "title": target.row.name,
-        "description": target.spec.description or f"The {target.kind} “{target.row.name}”.",
+        "title": title,
+        "description": target.spec.description or f"The {target.kind} “{title}”.",
         "inputSchema": target.input_schema,
-        "annotations": {"title": target.row.name, **hints(effects)},
+        "annotations": {"title": title, **hints(effects)},
     }
-    if schema := find_promised_schema(target, bool(card)):
+    schema = find_promised_schema(target, bool(card))
+    if schema:
         tool["outputSchema"] = schema
     if target.kind == FUNCTION:
         return tool
@@ -225,43 +278,55 @@ def serialize_mcp_tool(target: Target, version: str, card: JSON, effects: set[st
 
 def find_promised_schema(target: Target, may_wait: bool) -> dict[str, JSON] | None:
     """The output schema of each result; a chain that waits for an approval has no output yet."""
-    return None if may_wait and target.kind == CHAIN else target.output_schema
+    if may_wait and target.kind == CHAIN:
+        return None
+    return target.output_schema
 
 
 def load_call_effects(targets: list[Target]) -> dict[str, set[str] | None]:
     """Tool name → the effects that a call may have; None where agents below it decide."""
-    ids = {pk for one in targets if one.kind != FUNCTION for pk in list_granted_tools(one)}
+    ids: set[int] = set()
+    for target in targets:
+        if target.kind != FUNCTION:
+            ids.update(list_granted_tools(target))
     tools = Tool.objects.filter(pk__in=ids).values_list("pk", "kind", "effect")
     rows = {pk: (kind, effect) for pk, kind, effect in tools}
+    # A tool that was deleted may have been anything.
+    missing = (Tool.Kind.AGENT, "")
     effects: dict[str, set[str] | None] = {}
     for target in targets:
         if target.kind == FUNCTION:
             effects[target.name] = {target.spec.real_effect}
             continue
-        own = [rows.get(pk, (Tool.Kind.AGENT, "")) for pk in list_granted_tools(target)]
-        is_open = goes_deeper(target) or any(kind in NESTED for kind, _ in own)
-        effects[target.name] = None if is_open else {effect for _, effect in own}
+        granted = [rows.get(pk, missing) for pk in list_granted_tools(target)]
+        is_open = goes_deeper(target) or any(kind in NESTED for kind, _ in granted)
+        effects[target.name] = None if is_open else {effect for _, effect in granted}
     return effects
 
 
 def list_granted_tools(target: Target) -> list[int]:
-    granted = [grant.tool_id for grant in target.spec.grants if grant.mode != "deny"]
-    steps = getattr(target.spec, "steps", ())
-    return granted + [step.target_id for step in steps if step.target_kind == "tool" and step.target_id]
+    ids = [grant.tool_id for grant in target.spec.grants if grant.mode != "deny"]
+    for step in getattr(target.spec, "steps", ()):
+        if step.target_kind == "tool" and step.target_id:
+            ids.append(step.target_id)
+    return ids
 
 
 def goes_deeper(target: Target) -> bool:
+    """Whether other agents or chains work below it."""
+    if getattr(target.spec, "delegates_to", ()):
+        return True
     steps = getattr(target.spec, "steps", ())
-    return bool(getattr(target.spec, "delegates_to", ())) or any(step.target_kind != "tool" for step in steps)
+    return any(step.target_kind != "tool" for step in steps)
 
 
 def hints(effects: set[str] | None) -> dict[str, bool]:
     """Annotations; none where the effects are unknown, which means the worst by the specification."""
     if effects is None:
         return {}
-    reads = effects <= set(READS)
-    annotations = {"readOnlyHint": reads, "openWorldHint": bool(effects & set(REACHES))}
-    if not reads:
-        annotations["destructiveHint"] = bool(effects & set(LOSES))
+    is_read_only = effects <= set(READS)
+    annotations = {"readOnlyHint": is_read_only, "openWorldHint": not effects.isdisjoint(REACHES)}
+    if not is_read_only:
+        annotations["destructiveHint"] = not effects.isdisjoint(LOSES)
         annotations["idempotentHint"] = effects <= {*READS, Tool.Effect.IDEMPOTENT}
     return annotations

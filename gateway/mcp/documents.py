@@ -4,6 +4,7 @@ A person has them who may use a collection. Each call is an event of the audit l
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +20,8 @@ from .protocol import RpcRequest
 JSON = Any
 KIND = "collections"
 SCOPE = "collections:read"
-QUERY, ID = 500, 80  # characters
+# The most characters of each.
+QUERY, ID = 500, 80
 PLACE = {name: {"type": "string"} for name in ("id", "title", "url")}
 SHAPES: dict[str, dict[str, JSON]] = {
     "search": {
@@ -66,8 +68,12 @@ SHAPES: dict[str, dict[str, JSON]] = {
 
 def list_document_tools(rpc: RpcRequest, only: str | None = None) -> list[str]:
     """The tools that this person has; `only` this one."""
-    shapes = [name for name in SHAPES if only in (None, name)]
-    return shapes if shapes and rpc.may(SCOPE) and across.build_usable_collections_query(rpc.user).exists() else []
+    names = [name for name in SHAPES if only in (None, name)]
+    if not names or not rpc.may(SCOPE):
+        return []
+    if not across.build_usable_collections_query(rpc.user).exists():
+        return []
+    return names
 
 
 def describe_document_tool(name: str) -> dict[str, JSON]:
@@ -83,8 +89,9 @@ def get_tool_verb(name: str) -> str:
 
 def call_document_tool(rpc: RpcRequest) -> dict[str, JSON]:
     """The result of one call; a call that cannot be answered says why."""
+    answer = ANSWERS[get_tool_verb(rpc.text("name"))]
     try:
-        return {"search": answer_document_search, "fetch": answer_document_fetch}[get_tool_verb(rpc.text("name"))](rpc)
+        return answer(rpc)
     except RetryTool as error:
         return {"content": [text(str(error))], "isError": True}
 
@@ -92,21 +99,30 @@ def call_document_tool(rpc: RpcRequest) -> dict[str, JSON]:
 def answer_document_search(rpc: RpcRequest) -> dict[str, JSON]:
     """{"results": [{"id", "title", "url"}]}."""
     pieces = across.search_all_collections(rpc.user, argument(rpc, "query", QUERY))
-    places = [absolute(reference(row, piece.chunk)) for row, piece in pieces]
-    collections = sorted({row.name for row, _ in pieces})
-    record_document_access(rpc, "collections.searched", rpc.user, results=len(pieces), collections=collections)
-    return build_document_answer({"results": places}, any(piece.chunk.document.untrusted for _, piece in pieces))
+    places = []
+    names = set()
+    is_untrusted = False
+    for collection, piece in pieces:
+        places.append(absolute(reference(collection, piece.chunk)))
+        names.add(collection.name)
+        is_untrusted = is_untrusted or piece.chunk.document.untrusted
+    record_document_access(rpc, "collections.searched", rpc.user, results=len(pieces), collections=sorted(names))
+    return build_document_answer({"results": places}, is_untrusted)
 
 
 def answer_document_fetch(rpc: RpcRequest) -> dict[str, JSON]:
     """{"id", "title", "text", "url", "metadata"}: `metadata` has texts only."""
     id = argument(rpc, "id", ID)
     collection, result = across.load_found_text(rpc.user, id)
-    facts = {"collection": collection.name, "untrusted": "true" if result.untrusted else None}
+    facts = {"collection": collection.name}
+    if result.untrusted:
+        facts["untrusted"] = "true"
     facts |= result.value["metadata"]
     metadata = {name: str(value) for name, value in facts.items() if value not in (None, "")}
     record_document_access(rpc, "collection.fetched", collection, place=id)
-    return build_document_answer({**absolute(result.value), "metadata": metadata}, result.untrusted)
+    document = absolute(result.value)
+    document["metadata"] = metadata
+    return build_document_answer(document, result.untrusted)
 
 
 def argument(rpc: RpcRequest, name: str, most: int) -> str:
@@ -123,10 +139,18 @@ def absolute(place: dict[str, JSON]) -> dict[str, JSON]:
 
 def build_document_answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:
     """As text for hosts that read only text, and structured. `muster/untrusted`: others may have written this."""
-    shown = text(json.dumps(value, ensure_ascii=False))
-    return {"content": [shown], "structuredContent": value, "_meta": {"muster/untrusted": untrusted}}
+    as_text = text(json.dumps(value, ensure_ascii=False))
+    return {"content": [as_text], "structuredContent": value, "_meta": {"muster/untrusted": untrusted}}
 
 
 def record_document_access(rpc: RpcRequest, action: str, subject: Any, **details: JSON) -> None:
-    key = {"key": rpc.key.name} if rpc.key else {}
-    AuditEvent.record(action, subject, actor=rpc.user, source="mcp", client=rpc.client, **key, **details)
+    client = {"client": rpc.client}
+    if rpc.key:
+        client["key"] = rpc.key.name
+    AuditEvent.record(action, subject, actor=rpc.user, source="mcp", **client, **details)
+
+
+ANSWERS: dict[str, Callable[[RpcRequest], dict[str, JSON]]] = {
+    "search": answer_document_search,
+    "fetch": answer_document_fetch,
+}

@@ -26,7 +26,8 @@ from .protocol import INTERNAL, PARAMS, REFUSED, Fault, RpcRequest, build_rpc_re
 log = logging.getLogger(__name__)
 JSON = Any
 Emit = Callable[[str, dict[str, JSON]], None]
-PASSED_ON = (401, 403, 429, 503)  # statuses of refusals that are no result of the call
+# The statuses of refusals that are no result of the call.
+PASSED_ON = (401, 403, 429, 503)
 THREADS = RestingThreads(16, "mcp-functions")
 
 
@@ -40,6 +41,7 @@ class Heard:
 
 
 def call_function_tool(rpc: RpcRequest, target: Target, arguments: dict[str, JSON]) -> dict[str, JSON] | Heard:
+    # Without a wish to hear of it, the call needs no stream.
     if rpc.progress is not None or rpc.log_level:
         return Heard(rpc, target, arguments)
     return run_function_tool(rpc.user, target, arguments)
@@ -88,43 +90,55 @@ def run_function_version(
 
 def keeper(files: list[dict[str, JSON]]) -> Callable[[str, bytes, str], dict[str, JSON]]:
     """Take files as content of the result. Raises ValueError in the function when there is no room."""
-    sizes: list[int] = []
+    total = 0
 
     def keep(name: str, data: bytes, declared: str) -> dict[str, JSON]:
-        if len(data) > content.LARGEST or sum(sizes) + len(data) > content.LARGEST_TOTAL:
+        nonlocal total
+        size = len(data)
+        if size > content.LARGEST or total + size > content.LARGEST_TOTAL:
             raise ValueError(f"files in a result can have {content.LARGEST} bytes, {content.LARGEST_TOTAL} together")
-        sizes.append(len(data))
-        name, media_type = storage.clean_name(name), storage.detect_type(data, declared)
+        total += size
+        name = storage.clean_name(name)
+        media_type = storage.detect_type(data, declared)
         files.append(content.of_unstored(name, media_type, data))
-        return {"file": None, "name": name, "media_type": media_type, "size": len(data)}
+        return {"file": None, "name": name, "media_type": media_type, "size": size}
 
     return keep
 
 
 def describe_muster_error(error: MusterError) -> str:
-    problems = [f"{one.get('field', '')}: {one['message']}" for one in error.details or () if one.get("message")]
-    return " ".join(filter(None, [str(error), *problems[:20], error.hint]))
+    """The error, its problems and its hint in one text."""
+    problems = []
+    for detail in error.details or ():
+        if detail.get("message"):
+            problems.append(f"{detail.get('field', '')}: {detail['message']}")
+    sentences = [str(error), *problems[:20], error.hint]
+    return " ".join(filter(None, sentences))
 
 
 async def stream_function_call(heard: Heard) -> AsyncIterator[bytes]:
     """What the function says while it is executed, then its result."""
-    rpc, numbers = heard.rpc, count(1)
+    rpc = heard.rpc
+    numbers = count(1)
     loop = asyncio.get_running_loop()
+    # None in the queue says that the function has ended.
     events: asyncio.Queue[tuple[str, dict[str, JSON]] | None] = asyncio.Queue()
 
     def emit(type: str, data: dict[str, JSON]) -> None:
         loop.call_soon_threadsafe(events.put_nowait, (type, data))
 
-    parts = (rpc.user, heard.target, heard.arguments, emit)
-    work = loop.run_in_executor(THREADS, run_with_connection, run_function_tool, *parts)
+    arguments = (rpc.user, heard.target, heard.arguments, emit)
+    work = loop.run_in_executor(THREADS, run_with_connection, run_function_tool, *arguments)
     work.add_done_callback(lambda _: events.put_nowait(None))
     while (event := await events.get()) is not None:
-        for notice in notices.of_event(rpc, *event, next(numbers)):
+        type, data = event
+        for notice in notices.of_event(rpc, type, data, next(numbers)):
             yield sse(notice)
     try:
         yield sse(build_rpc_response(rpc, work.result()))
     except MusterError as error:
-        yield sse(Fault(REFUSED, describe_muster_error(error), data={"code": error.code}).as_json(rpc.id))
+        fault = Fault(REFUSED, describe_muster_error(error), data={"code": error.code})
+        yield sse(fault.as_json(rpc.id))
     except Exception:
         log.exception("A call of %s over MCP failed", heard.target.name)
         yield sse(Fault(INTERNAL, "The server failed; its log says why.").as_json(rpc.id))

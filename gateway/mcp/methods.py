@@ -3,7 +3,6 @@
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from connectors.mcp.messages import LEGACY, MODERN
@@ -13,11 +12,14 @@ from .protocol import APPS, INSTRUCTIONS, METHOD, PARAMS, SUPPORTED, TASKS, Faul
 
 JSON = Any
 PAGE = 100
-MOST = 100  # values of a completion
-FRESH = {"ttlMs": 60_000, "cacheScope": "private"}  # hints of 2026-07-28; the lists differ from person to person
+# Values of a completion.
+MOST = 100
+# Hints of 2026-07-28. The lists differ from person to person.
+FRESH = {"ttlMs": 60_000, "cacheScope": "private"}
 
 
 def capabilities(version: str) -> dict[str, JSON]:
+    """What this server offers in this version."""
     offered: dict[str, JSON] = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -26,7 +28,7 @@ def capabilities(version: str) -> dict[str, JSON]:
         "logging": {},
     }
     if version == MODERN:
-        return {**offered, "extensions": {TASKS: {}, APPS: {}}}
+        offered["extensions"] = {TASKS: {}, APPS: {}}
     if version == LEGACY:
         offered["extensions"] = {APPS: {}}
         offered["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -35,11 +37,14 @@ def capabilities(version: str) -> dict[str, JSON]:
 
 def answer_mcp_request(rpc: RpcRequest) -> dict[str, JSON]:
     """Raises Fault for a method that this version does not have."""
-    method = (MODERN_METHODS if rpc.is_modern else LEGACY_METHODS).get(rpc.method)
+    methods = MODERN_METHODS if rpc.is_modern else LEGACY_METHODS
+    method = methods.get(rpc.method)
     if method is None:
         raise Fault(METHOD, "Method not found", status=404 if rpc.is_modern else 200)
     result = method(rpc)
-    return {**FRESH, **result} if rpc.is_modern and rpc.method in CACHED else result
+    if rpc.is_modern and rpc.method in CACHED:
+        return {**FRESH, **result}
+    return result
 
 
 def discover(rpc: RpcRequest) -> dict[str, JSON]:
@@ -59,21 +64,29 @@ def set_log_level(rpc: RpcRequest) -> dict[str, JSON]:
 
 
 def list_tools(rpc: RpcRequest) -> dict[str, JSON]:
-    names, more = cut_mcp_page(rpc, catalogue.find_tool_entries(rpc))
+    entries, next_cursor = cut_mcp_page(rpc, catalogue.find_tool_entries(rpc))
     card = cards.LINKED if rpc.has_apps else None
-    own = [cards.describe_card_tool()] if card and rpc.params.get("cursor") is None else []
-    own += [documents.describe_document_tool(name) for name, (kind, _) in names.items() if kind == documents.KIND]
-    return {"tools": own + catalogue.serialize_mcp_tools(catalogue.load_targets(names), rpc.version, card), **more}
+    tools = []
+    # The card's own tool stands on the first page.
+    if card and rpc.params.get("cursor") is None:
+        tools.append(cards.describe_card_tool())
+    for name, (kind, _) in entries.items():
+        if kind == documents.KIND:
+            tools.append(documents.describe_document_tool(name))
+    targets = catalogue.load_targets(entries)
+    tools += catalogue.serialize_mcp_tools(targets, rpc.version, card)
+    return {"tools": tools, **next_cursor}
 
 
 def list_prompts(rpc: RpcRequest) -> dict[str, JSON]:
-    names, more = cut_mcp_page(rpc, prompts.find_prompt_entries(rpc))
-    return {"prompts": prompts.serialize_mcp_prompts(catalogue.load_targets(names)), **more}
+    entries, next_cursor = cut_mcp_page(rpc, prompts.find_prompt_entries(rpc))
+    targets = catalogue.load_targets(entries)
+    return {"prompts": prompts.serialize_mcp_prompts(targets), **next_cursor}
 
 
 def list_resources(rpc: RpcRequest) -> dict[str, JSON]:
     rows, last = resources.build_resource_page(rpc, parse_mcp_cursor(rpc), PAGE)
-    return {"resources": rows, **({"nextCursor": build_mcp_cursor(last)} if last else {})}
+    return {"resources": rows, **build_next_cursor(last)}
 
 
 def list_templates(rpc: RpcRequest) -> dict[str, JSON]:
@@ -83,17 +96,22 @@ def list_templates(rpc: RpcRequest) -> dict[str, JSON]:
 
 def answer_mcp_completion(rpc: RpcRequest) -> dict[str, JSON]:
     """Suggestions for an argument of a prompt or of a template."""
-    reference, argument = rpc.object("ref"), rpc.object("argument")
-    name, begun = argument.get("name"), argument.get("value")
+    reference = rpc.object("ref")
+    argument = rpc.object("argument")
+    name = argument.get("name")
+    begun = argument.get("value")
     if not isinstance(name, str) or not isinstance(begun, str):
         raise Fault(PARAMS, "“argument” must have a name and a value.")
     if reference.get("type") == "ref/prompt":
-        values = prompts.list_argument_values(rpc, str(reference.get("name")), name, begun)
+        prompt_name = str(reference.get("name"))
+        values = prompts.list_argument_values(rpc, prompt_name, name, begun)
     elif reference.get("type") == "ref/resource":
-        values = resources.list_resource_values(rpc, str(reference.get("uri")), name, begun)
+        uri = str(reference.get("uri"))
+        values = resources.list_resource_values(rpc, uri, name, begun)
     else:
         raise Fault(PARAMS, "“ref” must be a prompt or a resource.")
-    return {"completion": {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}}
+    count = len(values)
+    return {"completion": {"values": values[:MOST], "total": count, "hasMore": count > MOST}}
 
 
 def list_tasks(rpc: RpcRequest) -> dict[str, JSON]:
@@ -101,19 +119,24 @@ def list_tasks(rpc: RpcRequest) -> dict[str, JSON]:
     if after is not None and resources.parse_resource_id(after) is None:
         raise Fault(PARAMS, "Invalid cursor")
     rows, last = tasks.list_mcp_tasks(rpc, after)
-    return {"tasks": rows, **({"nextCursor": build_mcp_cursor(last)} if last else {})}
+    return {"tasks": rows, **build_next_cursor(last)}
 
 
 def cut_mcp_page(rpc: RpcRequest, rows: dict[str, JSON]) -> tuple[dict[str, JSON], dict[str, str]]:
     """The rows after the cursor, and the next cursor. Raises Fault."""
     after = parse_mcp_cursor(rpc)
-    rest = {name: row for name, row in rows.items() if after is None or name > after}
-    page = dict(islice(rest.items(), PAGE))
-    return page, {"nextCursor": build_mcp_cursor(next(reversed(page)))} if len(rest) > PAGE else {}
+    names = [name for name in rows if after is None or name > after]
+    page_names = names[:PAGE]
+    page = {name: rows[name] for name in page_names}
+    last = page_names[-1] if len(names) > PAGE else None
+    return page, build_next_cursor(last)
 
 
-def build_mcp_cursor(last: str) -> str:
-    return urlsafe_b64encode(last.encode()).decode()
+def build_next_cursor(last: str | None) -> dict[str, str]:
+    """The field that says where the next page begins; none on the last page."""
+    if not last:
+        return {}
+    return {"nextCursor": urlsafe_b64encode(last.encode()).decode()}
 
 
 def parse_mcp_cursor(rpc: RpcRequest) -> str | None:

@@ -11,7 +11,8 @@ from .protocol import LEVELS, RpcRequest
 
 JSON = Any
 LONGEST = 500
-GRAVE = {  # the level of an event; those of a tool's own line are its author's
+# The levels of events. That of a tool's own line is its author's.
+GRAVE = {
     "run.started": "debug", "tool.called": "debug", "tool.finished": "debug", "step.finished": "debug",
     "approval.requested": "notice", "input.requested": "notice", "run.recovered": "warning", "stuck.warned": "warning",
     "tool.denied": "warning", "model.failed": "error",
@@ -20,21 +21,27 @@ GRAVE = {  # the level of an event; those of a tool's own line are its author's
 
 def of_event(rpc: RpcRequest, type: str, data: dict[str, JSON], number: int) -> Iterator[dict[str, JSON]]:
     """`number` grows from event to event."""
-    if rpc.progress is not None and (words := in_progress(type, data)) is not None:
-        params = {"progressToken": rpc.progress, "progress": number, "message": words}
-        yield notification("notifications/progress", params)
+    if rpc.progress is not None:
+        words = in_progress(type, data)
+        if words is not None:
+            params = {"progressToken": rpc.progress, "progress": number, "message": words}
+            yield notification("notifications/progress", params)
+    if not rpc.log_level:
+        return
     level = str(data.get("level")) if type == "tool.log" else GRAVE.get(type)
-    if rpc.log_level and level in LEVELS and LEVELS.index(level) >= LEVELS.index(rpc.log_level):
-        yield notification(
-            "notifications/message", {"level": level, "logger": type, "data": build_log_data(type, data)}
-        )
+    if level in LEVELS and LEVELS.index(level) >= LEVELS.index(rpc.log_level):
+        params = {"level": level, "logger": type, "data": build_log_data(type, data)}
+        yield notification("notifications/message", params)
 
 
 def build_log_data(type: str, data: dict[str, JSON]) -> JSON:
     if type != "tool.log":
-        return in_progress(type, data) or str(data.get("message") or data.get("reason") or type)[:LONGEST]
+        message = data.get("message") or data.get("reason") or type
+        return in_progress(type, data) or str(message)[:LONGEST]
     fields = data.get("fields")
-    return {"message": data["message"], **fields} if fields else data["message"]
+    if not fields:
+        return data["message"]
+    return {"message": data["message"], **fields}
 
 
 def in_progress(type: str, data: dict[str, JSON]) -> str | None:
@@ -47,9 +54,7 @@ def in_progress(type: str, data: dict[str, JSON]) -> str | None:
         case "tool.finished":
             return f"{data['name']}: {data['outcome']}."
         case "tool.progress" | "run.progress":
-            share = data.get("fraction")
-            words = str(data.get("message") or "") or (f"{share:.0%}" if isinstance(share, float | int) else "")
-            return words[:LONGEST]
+            return describe_progress(data)[:LONGEST]
         case "step.finished":
             return f"Step {data['key']}: {data['status']}."
         case "approval.requested":
@@ -57,3 +62,13 @@ def in_progress(type: str, data: dict[str, JSON]) -> str | None:
         case "input.requested":
             return f"Asks: {data['prompt'] or data['name']}"[:LONGEST]
     return None
+
+
+def describe_progress(data: dict[str, JSON]) -> str:
+    """What the tool says of its progress, or how much of its work is done."""
+    if data.get("message"):
+        return str(data["message"])
+    share = data.get("fraction")
+    if isinstance(share, float | int):
+        return f"{share:.0%}"
+    return ""

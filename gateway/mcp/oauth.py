@@ -41,7 +41,8 @@ JSON = Any
 RESOURCE = "/mcp"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GRANTS = ("authorization_code", "refresh_token")
-REGISTRATIONS = 20  # a minute from one address
+# Registrations in a minute from one address.
+REGISTRATIONS = 20
 # The site's policy for pages, with the client's address: a browser follows a form's redirect only there.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -79,11 +80,15 @@ def find_token_key(token: str, resource: str) -> ApiKey | None:
     row = AccessToken.objects.select_related("refresh_token").filter(token_checksum=checksum).first()
     if row is None or row.is_expired() or resource not in (row.resource or ()):
         return None
-    refresh = getattr(row, "refresh_token", None)
-    key = live_key(refresh.token_family if refresh and refresh.revoked is None else None)
+    refresh_token = getattr(row, "refresh_token", None)
+    if refresh_token is None or refresh_token.revoked is not None:
+        return None
+    key = live_key(refresh_token.token_family)
     if key is None or key.user_id != row.user_id or not key.user.is_active:
         return None
-    key.scopes = [scope for scope in key.scopes if scope in row.scope.split()]
+    # The person may have taken scopes from the key, and the client may have asked for fewer.
+    granted = row.scope.split()
+    key.scopes = [scope for scope in key.scopes if scope in granted]
     return key
 
 
@@ -92,7 +97,9 @@ def live_key(family: UUID | None) -> ApiKey | None:
     if family is None:
         return None
     key = ApiKey.objects.select_related("user").filter(authorization=family, revoked_at=None).first()
-    return key if key and key.is_live() else None
+    if key is None or not key.is_live():
+        return None
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +109,16 @@ class TokenStanding(CredentialCheck):
     family: UUID | None = None
 
     def is_good(self) -> bool:
-        return (
-            CredentialCheck.is_good(self)
-            and RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
-        )
+        if not CredentialCheck.is_good(self):
+            return False
+        return RefreshToken.objects.filter(token_family=self.family, revoked=None).exists()
 
 
 def build_key_standing(key: ApiKey) -> CredentialCheck:
-    return TokenStanding(key.pk, family=key.authorization) if key.authorization else CredentialCheck(key.pk)
+    """What ends a stream: that of an access token ends with the authorization too."""
+    if key.authorization:
+        return TokenStanding(key.pk, family=key.authorization)
+    return CredentialCheck(key.pk)
 
 
 # -- issuing tokens -------------------------------------------------------------------------------------------------
@@ -132,7 +141,8 @@ class Validator(OAuth2Validator):
         """A code that comes a second time was stolen, before or after its first use: what it gave ends (RFC 9700)."""
         if super().validate_code(client_id, code, client, request, *args, **more):
             return True
-        if key := live_key(derive_token_family(code, client)):
+        key = live_key(derive_token_family(code, client))
+        if key:
             key.revoke()
             AuditEvent.record("apikey.code_reused", key, actor=key.user, client=client.client_id)
         return False
@@ -142,7 +152,8 @@ class Validator(OAuth2Validator):
             return False
         row = request.refresh_token_instance
         if row.created < timezone.now() - timedelta(seconds=oauth2_settings.REFRESH_TOKEN_EXPIRE_SECONDS):
-            return False  # the library leaves that to the command that deletes old rows
+            # The library leaves that to the command that deletes old rows.
+            return False
         key = live_key(row.token_family)
         return key is not None and key.user.is_active
 
@@ -153,35 +164,40 @@ class Validator(OAuth2Validator):
         if request.grant_type == "authorization_code":
             row.token_family = derive_token_family(request.code, request.client)
             row.save(update_fields=["token_family"])
-        if not ApiKey.objects.filter(authorization=row.token_family).exists():
-            scopes = sorted(scope for scope in token["scope"].split() if roles.allows(request.user, scope))
-            name = f"{request.client.name or 'MCP client'} (OAuth)"[:100]
-            key, _ = ApiKey.make(request.user, scopes, name=name)
-            ApiKey.objects.filter(pk=key.pk).update(authorization=row.token_family)
-            AuditEvent.record(
-                "apikey.authorized", key, actor=request.user, client=request.client.client_id, scopes=scopes
-            )
+        if ApiKey.objects.filter(authorization=row.token_family).exists():
+            return
+        client = request.client
+        scopes = sorted(scope for scope in token["scope"].split() if roles.allows(request.user, scope))
+        name = f"{client.name or 'MCP client'} (OAuth)"[:100]
+        key, _ = ApiKey.make(request.user, scopes, name=name)
+        ApiKey.objects.filter(pk=key.pk).update(authorization=row.token_family)
+        AuditEvent.record("apikey.authorized", key, actor=request.user, client=client.client_id, scopes=scopes)
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **more: Any) -> None:
         """The client gives its authorization back: the key ends with it."""
         checksum = sha256(token.encode()).hexdigest()
         own = RefreshToken.objects.filter(application_id=getattr(request.client, "pk", None))
+        # The client may send either of its two tokens.
         tokens = own.filter(token_checksum=checksum) | own.filter(access_token__token_checksum=checksum)
         for family in list(tokens.values_list("token_family", flat=True)):
-            if key := live_key(family):
+            key = live_key(family)
+            if key:
                 key.revoke()
         super().revoke_token(token, token_type_hint, request, *args, **more)
 
 
 def derive_token_family(code: str, client: Any) -> UUID:
     """What the tokens of an authorization have in common follows from its code, which is deleted when it is used."""
-    return UUID(bytes=sha256(f"{client.pk} {code}".encode()).digest()[:16])
+    digest = sha256(f"{client.pk} {code}".encode()).digest()
+    return UUID(bytes=digest[:16])
 
 
 def is_safe(redirect_uri: str) -> bool:
     """A code is sent to an encrypted address, or to a program on the person's own machine."""
     where = urlsplit(redirect_uri)
-    return where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
+    if where.scheme == "https":
+        return True
+    return where.scheme == "http" and where.hostname in LOOPBACK
 
 
 class Documents(SafeMetadataFetcher):
@@ -221,19 +237,25 @@ class ConsentView(AuthorizationView):
     def get_context_data(self, **context: Any) -> dict[str, JSON]:
         context = super().get_context_data(**context)
         where = urlsplit(context.get("redirect_uri") or "")
-        return {**context, "goes_to": where.hostname or "", "is_local": where.hostname in LOOPBACK}
+        context["goes_to"] = where.hostname or ""
+        context["is_local"] = where.hostname in LOOPBACK
+        return context
 
     def render_to_response(self, context: dict[str, JSON], **more: Any) -> HttpResponse:
         response = super().render_to_response(context, **more)
         where = urlsplit(context.get("redirect_uri") or "")
-        back = f" {where.scheme}://{where.netloc}" if where.netloc and " " not in where.netloc else ""
-        response.headers["Content-Security-Policy"] = POLICY + back
+        policy = POLICY
+        # A space would begin another source of the policy.
+        if where.netloc and " " not in where.netloc:
+            policy += f" {where.scheme}://{where.netloc}"
+        response.headers["Content-Security-Policy"] = policy
         return response
 
     def form_valid(self, form: Any) -> HttpResponse:
         """The person's role limits what a client gets."""
-        scopes = form.cleaned_data["scope"].split()
-        form.cleaned_data["scope"] = " ".join(scope for scope in scopes if roles.allows(self.request.user, scope))
+        asked_scopes = form.cleaned_data["scope"].split()
+        scopes = [scope for scope in asked_scopes if roles.allows(self.request.user, scope)]
+        form.cleaned_data["scope"] = " ".join(scopes)
         return super().form_valid(form)
 
 
@@ -261,14 +283,20 @@ class RegistrationView(DynamicClientRegistrationView):
         [registrations] = throttles.count_in_windows([f"register:{client}"])
         if registrations > REGISTRATIONS or not throttles.admit_request(request.user, None, client):
             return HttpResponse(status=429, headers={"Retry-After": str(throttles.WINDOW_S)})
-        return unsafe_redirects(request) or super().post(request, *args, **more)
+        refusal = unsafe_redirects(request)
+        if refusal is not None:
+            return refusal
+        return super().post(request, *args, **more)
 
 
 class RegisteredView(DynamicClientRegistrationManagementView):
     """A client reads, changes and deletes its own registration (RFC 7592)."""
 
     def put(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        return unsafe_redirects(request) or super().put(request, *args, **more)
+        refusal = unsafe_redirects(request)
+        if refusal is not None:
+            return refusal
+        return super().put(request, *args, **more)
 
 
 def unsafe_redirects(request: HttpRequest) -> HttpResponse | None:

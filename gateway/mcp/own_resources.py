@@ -17,7 +17,8 @@ from .protocol import RpcRequest
 
 JSON = Any
 MARK = "x-mcp-resource"
-MOST = 200  # of one person
+# Functions of one person that are resources.
+MOST = 200
 VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 ADDRESS = re.compile(r"(?!muster:|ui:)[a-z][a-z0-9+.-]*:\S{1,500}")
 
@@ -34,29 +35,49 @@ class Source:
         return bool(VARIABLE.search(self.uri))
 
     def described(self) -> dict[str, JSON]:
-        where = "uriTemplate" if self.is_template else "uri"
-        about = {"description": self.target.spec.description} if self.target.spec.description else {}
-        return {where: self.uri, "name": self.target.name, **about}
+        field = "uriTemplate" if self.is_template else "uri"
+        resource = {field: self.uri, "name": self.target.name}
+        if self.target.spec.description:
+            resource["description"] = self.target.spec.description
+        return resource
 
 
 def list_readable_sources(rpc: RpcRequest) -> list[Source]:
     """Those that this person may read, by name."""
-    names = {name: key for name, key in catalogue.find_tool_entries(rpc).items() if key[0] == FUNCTION}
-    uris = catalogue.load_schema_marks([pk for _, pk in names.values()], MARK) if names else {}
-    good = {name: key for name, key in names.items() if is_address(uris.get(key[1]))}
-    targets = catalogue.load_targets(dict(list(good.items())[:MOST]))
+    functions_by_name = {}
+    for name, (kind, pk) in catalogue.find_tool_entries(rpc).items():
+        if kind == FUNCTION:
+            functions_by_name[name] = (kind, pk)
+    if not functions_by_name:
+        return []
+    function_ids = [pk for _, pk in functions_by_name.values()]
+    uris = catalogue.load_schema_marks(function_ids, MARK)
+    chosen: dict[str, tuple[str, int]] = {}
+    for name, (kind, pk) in functions_by_name.items():
+        if len(chosen) < MOST and is_address(uris.get(pk)):
+            chosen[name] = (kind, pk)
+    targets = catalogue.load_targets(chosen)
     return [Source(one, uris[one.row.pk]) for one in targets if one.spec.real_effect in READS]
 
 
 def is_address(value: JSON) -> bool:
-    return isinstance(value, str) and bool(ADDRESS.fullmatch(value))
+    if not isinstance(value, str):
+        return False
+    return ADDRESS.fullmatch(value) is not None
 
 
 def find_source_versions(rpc: RpcRequest, uris: list[str]) -> dict[str, int]:
     """The ids of the published versions that are read at these addresses."""
-    sources = list_readable_sources(rpc) if uris else []
-    hits = {uri: matching(sources, uri) for uri in uris}
-    return {uri: hit[0].target.row.published_id for uri, hit in hits.items() if hit}
+    if not uris:
+        return {}
+    sources = list_readable_sources(rpc)
+    versions = {}
+    for uri in uris:
+        match = matching(sources, uri)
+        if match:
+            source, _ = match
+            versions[uri] = source.target.row.published_id
+    return versions
 
 
 def matching(sources: list[Source], uri: str) -> tuple[Source, dict[str, str]] | None:
@@ -74,18 +95,26 @@ def parse_template_values(template: str, uri: str) -> dict[str, str] | None:
     Each is one part of the path; a second variable of the same name must be equal. The address is read once, from its
     end: a regular expression would try all ways to divide one that somebody made for it.
     """
+    # The pieces between the variables, and the variables: there is one piece more.
     parts = VARIABLE.split(template)
-    literals, names = parts[::2], parts[1::2]
-    start, end = len(literals[0]), len(uri) - len(literals[-1])
+    literals = parts[::2]
+    names = parts[1::2]
     if not names:
         return {} if uri == template else None
     if not (uri.startswith(literals[0]) and uri.endswith(literals[-1])):
         return None
+    start = len(literals[0])
+    end = len(uri) - len(literals[-1])
     values: dict[str, str] = {}
     for place in range(len(names) - 1, -1, -1):
-        before = uri.rfind(literals[place], start + 1, end - 1) if place else 0
+        name = names[place]
+        before = 0
+        if place:
+            before = uri.rfind(literals[place], start + 1, end - 1)
         value = uri[before + len(literals[place]) : end]
-        if before < 0 or not value or "/" in value or values.setdefault(names[place], value) != value:
+        if before < 0 or not value or "/" in value:
+            return None
+        if values.setdefault(name, value) != value:
             return None
         end = before
     return values
@@ -93,27 +122,30 @@ def parse_template_values(template: str, uri: str) -> dict[str, str] | None:
 
 def read_function_resource(rpc: RpcRequest, uri: str) -> list[dict[str, JSON]] | None:
     """The contents at an address; None where there is no function. Raises Fault, MusterError."""
-    source = matching(list_readable_sources(rpc), uri)
-    if source is None:
+    match = matching(list_readable_sources(rpc), uri)
+    if match is None:
         return None
-    target = source[0].target
+    source, texts = match
+    target = source.target
+    schemas = prompts.get_argument_schemas(target)
+    arguments = {}
+    for name, text in texts.items():
+        schema = prompts.normalize_argument_schema(schemas.get(name))
+        arguments[name] = prompts.convert_argument_text(schema, text)
     files: list[dict[str, JSON]] = []
-    fields = prompts.get_argument_schemas(target)
-    values = {
-        name: prompts.convert_argument_text(prompts.normalize_argument_schema(fields.get(name)), text)
-        for name, text in source[1].items()
-    }
-    return build_resource_contents(uri, functions.run_marked_function(rpc.user, target, values, files=files), files)
+    value = functions.run_marked_function(rpc.user, target, arguments, files=files)
+    return build_resource_contents(uri, value, files)
 
 
 def build_resource_contents(uri: str, value: JSON, files: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """In MCP's own form as it is, else the file that the function saved, else its result as text."""
-    if own := content.in_their_form(value, "contents"):
+    own = content.in_their_form(value, "contents")
+    if own:
         return own
     if files:
         return [as_contents(uri, one) for one in files]
-    kind = "text/plain" if isinstance(value, str) else "application/json"
-    return [{"uri": uri, "mimeType": kind, "text": render_result_value(value)}]
+    media_type = "text/plain" if isinstance(value, str) else "application/json"
+    return [{"uri": uri, "mimeType": media_type, "text": render_result_value(value)}]
 
 
 def as_contents(uri: str, block: dict[str, JSON]) -> dict[str, JSON]:
@@ -124,5 +156,7 @@ def as_contents(uri: str, block: dict[str, JSON]) -> dict[str, JSON]:
 
 def find_variable_values(rpc: RpcRequest, uri: str, argument: str, begun: str) -> list[str] | None:
     """The values that the schema of a template's variable names; None where there is no such template."""
-    source = next((one for one in list_readable_sources(rpc) if one.uri == uri and one.is_template), None)
-    return None if source is None else prompts.list_suggested_values(source.target, argument, begun)
+    for source in list_readable_sources(rpc):
+        if source.uri == uri and source.is_template:
+            return prompts.list_suggested_values(source.target, argument, begun)
+    return None

@@ -20,17 +20,26 @@ TASK = {"name": "task", "description": "What to do.", "required": True}
 
 def find_prompt_entries(rpc: RpcRequest, only: str | None = None) -> dict[str, tuple[str, int]]:
     """Agents, chains and marked functions; which of the others have a prompt is known when they are loaded."""
-    entries = {
-        name: entry for name, entry in catalogue.find_tool_entries(rpc, only).items() if entry[0] != documents.KIND
-    }
-    ids = [pk for kind, pk in entries.values() if kind == FUNCTION]
-    marked = set(catalogue.load_schema_marks(ids, MARK)) if ids else set()
-    return {name: (kind, pk) for name, (kind, pk) in entries.items() if kind != FUNCTION or pk in marked}
+    entries = {}
+    function_ids = []
+    for name, (kind, pk) in catalogue.find_tool_entries(rpc, only).items():
+        if kind == documents.KIND:
+            continue
+        entries[name] = (kind, pk)
+        if kind == FUNCTION:
+            function_ids.append(pk)
+    if not function_ids:
+        return entries
+    marked_ids = set(catalogue.load_schema_marks(function_ids, MARK))
+    return {name: (kind, pk) for name, (kind, pk) in entries.items() if kind != FUNCTION or pk in marked_ids}
 
 
 def is_written(target: Target) -> bool:
     """Whether the target itself writes the messages."""
-    return target.kind != AGENT and (target.spec.input_schema or {}).get(MARK) is True
+    if target.kind == AGENT:
+        return False
+    schema = target.spec.input_schema or {}
+    return schema.get(MARK) is True
 
 
 def is_run(target: Target) -> bool:
@@ -41,43 +50,46 @@ def get_argument_schemas(target: Target) -> dict[str, JSON]:
     """The schemas of its arguments by name; empty for one without a prompt."""
     if target.kind == AGENT:
         return target.spec.variables
-    return (target.spec.input_schema or {}).get("properties") or {}
+    schema = target.spec.input_schema or {}
+    return schema.get("properties") or {}
 
 
 def serialize_mcp_prompts(targets: list[Target]) -> list[dict[str, JSON]]:
-    return [serialize_mcp_prompt(one) for one in targets if has_prompt(one)]
+    """Of those that have a prompt."""
+    return [serialize_mcp_prompt(target) for target in targets if has_prompt(target)]
 
 
 def has_prompt(target: Target) -> bool:
-    return is_written(target) or (target.kind != FUNCTION and bool(get_argument_schemas(target)))
+    if is_written(target):
+        return True
+    return target.kind != FUNCTION and bool(get_argument_schemas(target))
 
 
 def serialize_mcp_prompt(target: Target) -> dict[str, JSON]:
     fields = get_argument_schemas(target)
     if target.kind == AGENT:
-        needed = [name for name, schema in fields.items() if "default" not in schema]
+        required = [name for name, schema in fields.items() if "default" not in schema]
     else:
-        needed = (target.spec.input_schema or {}).get("required") or []
-    arguments = [
-        {
-            "name": name,
-            "description": str(normalize_argument_schema(schema).get("description", "")),
-            "required": name in needed,
-        }
-        for name, schema in fields.items()
-    ]
-    arguments += [TASK] if target.kind == AGENT and "task" not in fields else []
+        required = (target.spec.input_schema or {}).get("required") or []
+    arguments = []
+    for name, schema in fields.items():
+        description = normalize_argument_schema(schema).get("description", "")
+        arguments.append({"name": name, "description": str(description), "required": name in required})
+    if target.kind == AGENT and "task" not in fields:
+        arguments.append(TASK)
     about = target.spec.description or target.row.name
     return {"name": target.name, "title": target.row.name, "description": about, "arguments": arguments}
 
 
 def load_prompt_target(rpc: RpcRequest, name: str) -> Target:
     """Raises Fault."""
-    chosen = find_prompt_entries(rpc, name.rpartition(".")[2])
-    target = catalogue.load_targets({name: chosen[name]})[0] if name in chosen else None
-    if target is None or not has_prompt(target):
-        raise Fault(PARAMS, f"Unknown prompt: {name[:200]}")
-    return target
+    entries = find_prompt_entries(rpc, name.rpartition(".")[2])
+    # Only the prompt with this name is loaded, not all of them.
+    if name in entries:
+        target = catalogue.load_targets({name: entries[name]})[0]
+        if has_prompt(target):
+            return target
+    raise Fault(PARAMS, f"Unknown prompt: {name[:200]}")
 
 
 def parse_prompt_arguments(rpc: RpcRequest, target: Target) -> dict[str, JSON]:
@@ -85,41 +97,44 @@ def parse_prompt_arguments(rpc: RpcRequest, target: Target) -> dict[str, JSON]:
     arguments = rpc.object("arguments")
     if not all(isinstance(value, str) for value in arguments.values()):
         raise Fault(PARAMS, "The arguments of a prompt are texts.")
-    rules = serialize_mcp_prompt(target)["arguments"]
-    if missing := [one["name"] for one in rules if one["required"] and one["name"] not in arguments]:
-        raise Fault(PARAMS, f"The argument “{missing[0]}” is missing.")
+    for rule in serialize_mcp_prompt(target)["arguments"]:
+        if rule["required"] and rule["name"] not in arguments:
+            raise Fault(PARAMS, f"The argument “{rule['name']}” is missing.")
     fields = get_argument_schemas(target)
-    return {
-        name: convert_argument_text(normalize_argument_schema(fields[name]), text)
-        for name, text in arguments.items()
-        if name in fields
-    }
+    values = {}
+    for name, text in arguments.items():
+        if name in fields:
+            schema = normalize_argument_schema(fields[name])
+            values[name] = convert_argument_text(schema, text)
+    return values
 
 
 def get(rpc: RpcRequest, target: Target, values: dict[str, JSON]) -> dict[str, JSON]:
     """The prompt with these values. Raises Fault, MusterError."""
     if target.kind == FUNCTION:
-        return of_value(target, functions.run_marked_function(rpc.user, target, values))
-    return of_value(
-        target,
-        render_agent_prompt(target, values, rpc.object("arguments"))
-        if target.kind == AGENT
-        else render_call_prompt(target, values),
-    )
+        value = functions.run_marked_function(rpc.user, target, values)
+    elif target.kind == AGENT:
+        value = render_agent_prompt(target, values, rpc.object("arguments"))
+    else:
+        value = render_call_prompt(target, values)
+    return of_value(target, value)
 
 
 def build_chain_prompt(rpc: RpcRequest, target: Target, end: dict[str, JSON]) -> dict[str, JSON]:
     """The answer to prompts/get by the event run.finished of a chain."""
-    if end["status"] not in results.WELL:
-        message = (end.get("error") or {}).get("message") or f"The run ended as {end['status']}."
-        return Fault(INTERNAL, message).as_json(rpc.id)
-    return build_rpc_response(rpc, of_value(target, end.get("output")))
+    if end["status"] in results.WELL:
+        return build_rpc_response(rpc, of_value(target, end.get("output")))
+    error = end.get("error") or {}
+    message = error.get("message") or f"The run ended as {end['status']}."
+    return Fault(INTERNAL, message).as_json(rpc.id)
 
 
 def of_value(target: Target, value: JSON) -> dict[str, JSON]:
     """Messages in MCP's own form as they are; anything else as the text of one."""
     messages = content.in_their_form(value, "messages")
-    messages = messages or [{"role": "user", "content": content.text(render_result_value(value))}]
+    if not messages:
+        text = content.text(render_result_value(value))
+        messages = [{"role": "user", "content": text}]
     return {"description": target.spec.description, "messages": messages}
 
 
@@ -136,7 +151,8 @@ def render_agent_prompt(target: Target, values: dict[str, JSON], texts: dict[str
 
 def render_call_prompt(target: Target, values: dict[str, JSON]) -> str:
     arguments = values if target.spec.takes_arguments else {"input": values}
-    return f"Call the tool “{target.name}” with the arguments {render_result_value(arguments)} and tell me its result."
+    arguments_text = render_result_value(arguments)
+    return f"Call the tool “{target.name}” with the arguments {arguments_text} and tell me its result."
 
 
 def normalize_argument_schema(schema: JSON) -> dict[str, JSON]:
@@ -149,18 +165,26 @@ def convert_argument_text(schema: dict[str, JSON], text: str) -> JSON:
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
     try:
-        value = {"integer": int, "number": float}.get(kind, str)(text)
-    except (ValueError, TypeError):
+        convert = {"integer": int, "number": float}.get(kind, str)
+        value = convert(text)
+    except (ValueError, TypeError):  # a TypeError is for a type that is a list
         return text
-    return text if isinstance(value, float) and not isfinite(value) else value
+    # JSON has no number for it.
+    if isinstance(value, float) and not isfinite(value):
+        return text
+    return value
 
 
 def list_argument_values(rpc: RpcRequest, name: str, argument: str, begun: str) -> list[str]:
     """The values that the schema of an argument names. Raises Fault."""
-    return list_suggested_values(load_prompt_target(rpc, name), argument, begun)
+    target = load_prompt_target(rpc, name)
+    return list_suggested_values(target, argument, begun)
 
 
 def list_suggested_values(target: Target, argument: str, begun: str) -> list[str]:
     schema = normalize_argument_schema(get_argument_schemas(target).get(argument))
-    values = schema.get("enum") or (["true", "false"] if schema.get("type") == "boolean" else [])
-    return [str(value) for value in values if str(value).lower().startswith(begun.lower())]
+    values = schema.get("enum")
+    if not values and schema.get("type") == "boolean":
+        values = ["true", "false"]
+    texts = [str(value) for value in values or ()]
+    return [text for text in texts if text.lower().startswith(begun.lower())]

@@ -18,10 +18,13 @@ from connectors.mcp.session import PREFIX
 JSON = Any
 PARSE, REQUEST, METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 HEADER, CAPABILITY, VERSION = -32020, -32021, -32022
-NO_RESOURCE = -32002  # of earlier versions; 2026-07-28 answers PARAMS
-REFUSED = -32000  # authentication, rights and limits, which the HTTP status tells apart
+# For earlier versions; 2026-07-28 answers PARAMS.
+NO_RESOURCE = -32002
+# For authentication, rights and limits, which the HTTP status tells apart.
+REFUSED = -32000
 SUPPORTED = [MODERN, *sorted(LEGACY_VERSIONS, reverse=True)]
-OLDEST = "2025-03-26"  # of a request that names no version
+# The version of a request that names none.
+OLDEST = "2025-03-26"
 VERSION_KEY, CLIENT_KEY, CAPABILITIES_KEY = (
     f"{PREFIX}/protocolVersion", f"{PREFIX}/clientInfo", f"{PREFIX}/clientCapabilities",
 )  # fmt: skip
@@ -29,8 +32,10 @@ TASKS, APPS = f"{PREFIX}/tasks", f"{PREFIX}/ui"
 MIME = "text/html;profile=mcp-app"
 LEVEL_KEY = f"{PREFIX}/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-ORIGIN = "mcp"  # where a run's metadata keeps which request started it
-NAMED = {  # what the header Mcp-Name repeats
+# Where a run's metadata keeps which request started it.
+ORIGIN = "mcp"
+# The parameter that the header Mcp-Name repeats.
+NAMED = {
     "tools/call": "name", "prompts/get": "name", "resources/read": "uri",
     "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId",
 }  # fmt: skip
@@ -41,11 +46,19 @@ class Fault(Exception):
 
     def __init__(self, code: int, message: str, *, data: JSON = None, status: int = 200) -> None:
         super().__init__(message)
-        self.code, self.data, self.status = code, data, status
+        self.code = code
+        self.data = data
+        self.status = status
 
     def as_json(self, id: JSON) -> dict[str, JSON]:
-        error = {"code": self.code, "message": str(self), **({"data": self.data} if self.data is not None else {})}
-        return {"jsonrpc": "2.0", **({"id": id} if id is not None else {}), "error": error}
+        error = {"code": self.code, "message": str(self)}
+        if self.data is not None:
+            error["data"] = self.data
+        answer: dict[str, JSON] = {"jsonrpc": "2.0"}
+        if id is not None:
+            answer["id"] = id
+        answer["error"] = error
+        return answer
 
 
 @dataclass(slots=True)
@@ -61,7 +74,8 @@ class RpcRequest:
     capabilities: dict[str, JSON] = field(default_factory=dict)
     client: str = ""
     session: str = ""
-    log_level: str = ""  # empty: the client wants no log messages
+    # Empty if the client wants no log messages.
+    log_level: str = ""
 
     @property
     def is_modern(self) -> bool:
@@ -86,7 +100,10 @@ class RpcRequest:
     @property
     def has_apps(self) -> bool:
         """Whether the client shows MCP Apps."""
-        return self.can("extensions", APPS) and MIME in as_list(self.capabilities["extensions"][APPS].get("mimeTypes"))
+        if not self.can("extensions", APPS):
+            return False
+        media_types = self.capabilities["extensions"][APPS].get("mimeTypes")
+        return MIME in as_list(media_types)
 
     @property
     def shows_cards(self) -> bool:
@@ -95,7 +112,9 @@ class RpcRequest:
 
     def may(self, scope: str) -> bool:
         """Whether the key and the person's role allow it."""
-        return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
+        if self.key is not None and not self.key.allows(scope):
+            return False
+        return roles.allows(self.user, scope)
 
     def text(self, name: str) -> str:
         """A text among the parameters. Raises Fault."""
@@ -114,14 +133,14 @@ class RpcRequest:
 
 def need(rpc: RpcRequest, *path: str) -> None:
     """Raises Fault for a client that did not declare this capability."""
-    if not rpc.can(*path):
-        capability: dict[str, JSON] = {}
-        for name in reversed(path):
-            capability = {name: capability}
-        message = "Missing required client capability: " + "/".join(path)
-        raise Fault(
-            CAPABILITY, message, data={"requiredCapabilities": capability}, status=400 if rpc.is_modern else 200
-        )
+    if rpc.can(*path):
+        return
+    capability: dict[str, JSON] = {}
+    for name in reversed(path):
+        capability = {name: capability}
+    message = "Missing required client capability: " + "/".join(path)
+    status = 400 if rpc.is_modern else 200
+    raise Fault(CAPABILITY, message, data={"requiredCapabilities": capability}, status=status)
 
 
 def level(value: JSON) -> str:
@@ -136,7 +155,9 @@ def as_list(value: JSON) -> list[JSON]:
 
 
 def get_params_meta(params: JSON) -> dict[str, JSON]:
-    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(params, dict):
+        return {}
+    meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
 
 
@@ -144,11 +165,14 @@ def check_rpc_message(message: JSON) -> dict[str, JSON]:
     """The message, if it is one of JSON-RPC. Raises Fault."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise Fault(REQUEST, "Send one JSON-RPC 2.0 message.", status=400)
-    id, method, params = message.get("id"), message.get("method"), message.get("params")
-    is_named = isinstance(id, str | int) and not isinstance(id, bool) and len(str(id)) <= 200
-    if "id" in message and not is_named:
+    id = message.get("id")
+    method = message.get("method")
+    params = message.get("params")
+    has_id = isinstance(id, str | int) and not isinstance(id, bool) and len(str(id)) <= 200
+    if "id" in message and not has_id:
         raise Fault(REQUEST, "“id” must be text or an integer.", status=400)
-    if method is None and is_named and ("result" in message or "error" in message):
+    is_response = method is None and has_id and ("result" in message or "error" in message)
+    if is_response:
         return message
     if not isinstance(method, str) or len(method) > 200:
         raise Fault(REQUEST, "“method” must be text.", status=400)
@@ -169,15 +193,19 @@ def check_modern(message: dict[str, JSON], request_headers: Any) -> None:
     params = message.get("params") or {}
     meta = get_params_meta(params)
     version = meta.get(VERSION_KEY)
-    if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES_KEY), dict):
-        missing = VERSION_KEY if not isinstance(version, str) else CAPABILITIES_KEY
-        raise Fault(PARAMS, f"“params._meta” must have “{missing}”.", status=400)
+    if not isinstance(version, str):
+        raise Fault(PARAMS, f"“params._meta” must have “{VERSION_KEY}”.", status=400)
+    if not isinstance(meta.get(CAPABILITIES_KEY), dict):
+        raise Fault(PARAMS, f"“params._meta” must have “{CAPABILITIES_KEY}”.", status=400)
     require_header(request_headers, "MCP-Protocol-Version", version)
     if version != MODERN:
         data = {"supported": SUPPORTED, "requested": version}
         raise Fault(VERSION, "Unsupported protocol version", data=data, status=400)
-    require_header(request_headers, "Mcp-Method", message["method"])
-    if name := NAMED.get(message["method"]):
+    # Proxies route by these headers, so they must not differ from the body.
+    method = message["method"]
+    require_header(request_headers, "Mcp-Method", method)
+    name = NAMED.get(method)
+    if name:
         require_header(request_headers, "Mcp-Name", params.get(name))
 
 
@@ -197,7 +225,8 @@ def check_arguments(rpc: RpcRequest, schema: JSON, request_headers: Any) -> None
     try:
         rules = headers.of_arguments(schema, rpc.object("arguments"))
     except headers.BadMark:
-        return  # such a mark is no mark
+        # A mark that is not valid is no mark.
+        return
     for name in headers.marks(schema):
         header = f"Mcp-Param-{name}"
         if header in rules:
@@ -209,7 +238,8 @@ def check_arguments(rpc: RpcRequest, schema: JSON, request_headers: Any) -> None
 def decode_mcp_header(value: str) -> str | None:
     """A header's value; None for a broken one."""
     value = value.strip(" \t")
-    if not (value.startswith("=?base64?") and value.endswith("?=")):
+    is_encoded = value.startswith("=?base64?") and value.endswith("?=")
+    if not is_encoded:
         return value if headers.PLAIN.fullmatch(value) else None
     try:
         return b64decode(value[9:-2], validate=True).decode()

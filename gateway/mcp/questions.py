@@ -26,7 +26,8 @@ from .protocol import PARAMS, Fault, RpcRequest, need
 
 JSON = Any
 PRIMITIVE = frozenset(["string", "number", "integer", "boolean"])
-LONGEST = 2000  # characters of arguments in a question
+# Characters of arguments in a question.
+LONGEST = 2000
 DECISION = {
     "type": "object",
     "properties": {
@@ -38,30 +39,39 @@ DECISION = {
 
 
 def of_tree(run_id: UUID) -> Q:
+    """Rows of the run and of those below it."""
     return Q(run_id=run_id) | Q(run__root_id=run_id)
 
 
 def decidable(rpc: RpcRequest) -> Any:
     """Approvals of this person's own runs that this key may decide."""
+    # A key for calls need not be one that decides.
     if not rpc.may(DECIDE):
         return Approval.objects.none()
-    return Approval.objects.decidable_by(rpc.user).filter(run__principal_id=rpc.user.pk).select_related("run")
+    rows = Approval.objects.decidable_by(rpc.user).filter(run__principal_id=rpc.user.pk)
+    return rows.select_related("run")
 
 
 def open_ones(rpc: RpcRequest, run_id: UUID) -> dict[str, dict[str, JSON]]:
     """What the run and those below it wait for: name → request. Only what the client declared that it can answer."""
     requests: dict[str, dict[str, JSON]] = {}
-    if rpc.can("elicitation") and not rpc.shows_cards:
-        approvals = decidable(rpc).open().filter(of_tree(run_id)).order_by("id")
-        requests |= {
-            str(row.pk): {"method": "elicitation/create", "params": build_elicitation_params(row)} for row in approvals
-        }
+    can_ask_person = rpc.can("elicitation")
+    # A client that shows cards decides approvals in them.
+    if can_ask_person and not rpc.shows_cards:
+        for approval in decidable(rpc).open().filter(of_tree(run_id)).order_by("id"):
+            requests[str(approval.pk)] = build_elicitation(approval)
     rows = load_open_inputs(rpc, of_tree(run_id))
-    for name, row in (build_named_requests(rows) if rpc.is_modern else {str(row.pk): row for row in rows}).items():
-        if row.kind == InputRequest.Kind.FORM and rpc.can("elicitation"):
-            requests[name] = {"method": "elicitation/create", "params": build_elicitation_params(row)}
-        elif row.kind == InputRequest.Kind.TOOL and (request := client_tools.find_client_request(rpc, row)):
-            requests[name] = request
+    if rpc.is_modern:
+        rows_by_name = build_named_requests(rows)
+    else:
+        rows_by_name = {str(row.pk): row for row in rows}
+    for name, row in rows_by_name.items():
+        if row.kind == InputRequest.Kind.FORM and can_ask_person:
+            requests[name] = build_elicitation(row)
+        elif row.kind == InputRequest.Kind.TOOL:
+            request = client_tools.find_client_request(rpc, row)
+            if request:
+                requests[name] = request
     return requests
 
 
@@ -72,40 +82,56 @@ def load_open_inputs(rpc: RpcRequest, within: Q) -> list[InputRequest]:
 
 def build_named_requests(rows: list[InputRequest]) -> dict[str, InputRequest]:
     """By their key where it is given and no other open one has it, else by their id."""
-    often = Counter(row.key for row in rows)
-    return {row.key if row.key and often[row.key] == 1 else str(row.pk): row for row in rows}
+    counts = Counter(row.key for row in rows)
+    by_name = {}
+    for row in rows:
+        is_unique = bool(row.key) and counts[row.key] == 1
+        name = row.key if is_unique else str(row.pk)
+        by_name[name] = row
+    return by_name
 
 
 def check_client(rpc: RpcRequest, target: Target) -> None:
     """Raises Fault if the target may ask for what this client did not declare. The person can be asked in Muster."""
     for grant in getattr(target.spec, "grants", ()):
-        if grant.mode != "deny" and (path := client_tools.NEEDS.get(grant.tool)):
-            need(rpc, path)
+        capability = client_tools.NEEDS.get(grant.tool)
+        if capability and grant.mode != "deny":
+            need(rpc, capability)
+
+
+def build_elicitation(row: Approval | InputRequest) -> dict[str, JSON]:
+    return {"method": "elicitation/create", "params": build_elicitation_params(row)}
 
 
 def build_elicitation_params(row: Approval | InputRequest) -> dict[str, JSON]:
     if isinstance(row, Approval):
-        shown = render_result_value(row.arguments)[:LONGEST]
-        because = f" ({row.reason})" if row.reason else ""
-        return {
-            "mode": "form",
-            "message": f"Allow “{row.tool}”{because}? Arguments: {shown}",
-            "requestedSchema": DECISION,
-        }
-    return {"mode": "form", "message": row.prompt or row.name, "requestedSchema": build_flat_schema(row.schema)}
+        arguments = render_result_value(row.arguments)[:LONGEST]
+        reason = f" ({row.reason})" if row.reason else ""
+        message = f"Allow “{row.tool}”{reason}? Arguments: {arguments}"
+        schema = DECISION
+    else:
+        message = row.prompt or row.name
+        schema = build_flat_schema(row.schema)
+    return {"mode": "form", "message": message, "requestedSchema": schema}
 
 
 def build_flat_schema(schema: JSON) -> dict[str, JSON]:
     """The schema of an answer as a flat form; what is not flat becomes one field."""
-    if is_flat(schema):
-        needed = {"required": schema["required"]} if schema.get("required") else {}
-        return {"type": "object", "properties": schema["properties"], **needed}
-    return {"type": "object", "properties": {"answer": build_flat_field(schema)}, "required": ["answer"]}
+    if not is_flat(schema):
+        return {"type": "object", "properties": {"answer": build_flat_field(schema)}, "required": ["answer"]}
+    form = {"type": "object", "properties": schema["properties"]}
+    if schema.get("required"):
+        form["required"] = schema["required"]
+    return form
 
 
 def is_flat(schema: JSON) -> bool:
-    fields = schema.get("properties") if isinstance(schema, dict) else None
-    return isinstance(fields, dict) and bool(fields) and all(is_simple(one) for one in fields.values())
+    if not isinstance(schema, dict):
+        return False
+    fields = schema.get("properties")
+    if not isinstance(fields, dict) or not fields:
+        return False
+    return all(is_simple(field) for field in fields.values())
 
 
 def is_simple(schema: JSON) -> bool:
@@ -118,7 +144,9 @@ def is_simple(schema: JSON) -> bool:
 
 def is_choice(items: JSON) -> bool:
     """Whether a list is one of values to choose from."""
-    return isinstance(items, dict) and (isinstance(items.get("enum"), list) or isinstance(items.get("anyOf"), list))
+    if not isinstance(items, dict):
+        return False
+    return isinstance(items.get("enum"), list) or isinstance(items.get("anyOf"), list)
 
 
 def build_flat_field(schema: JSON) -> dict[str, JSON]:
@@ -133,21 +161,32 @@ def record_client_answers(rpc: RpcRequest, responses: dict[str, JSON], run_id: U
     `run_id`: only questions of this run and those below it, which may be named by their keys. Raises Fault, Invalid.
     """
     answers = dict(iterate_checked_responses(responses))
-    ids = {UUID(name): result for name, result in answers.items() if is_id(name)}
-    within = of_tree(run_id) if run_id else Q(pk__in=ids)
-    waiting: set[UUID] = set()
-    for approval in decidable(rpc).open().filter(of_tree(run_id) if run_id else Q(), pk__in=ids):
-        if decide_elicited_approval(rpc, approval, ids[approval.pk]):
-            waiting.add(approval.run_id)
-    may_answer = run_id is not None or any(rpc.may(SCOPES[kind]) for kind in (AGENT, CHAIN))
-    requests = load_open_inputs(rpc, within) if may_answer else []
+    answers_by_id = {UUID(name): result for name, result in answers.items() if is_id(name)}
+    # The runs that go on: their next events have somebody who waits for them.
+    answered_runs: set[UUID] = set()
+
+    open_approvals = decidable(rpc).open().filter(pk__in=answers_by_id)
+    if run_id:
+        open_approvals = open_approvals.filter(of_tree(run_id))
+    for approval in open_approvals:
+        if decide_elicited_approval(rpc, approval, answers_by_id[approval.pk]):
+            answered_runs.add(approval.run_id)
+
+    requests: list[InputRequest] = []
+    if run_id is not None:
+        requests = load_open_inputs(rpc, of_tree(run_id))
+    elif any(rpc.may(SCOPES[kind]) for kind in (AGENT, CHAIN)):
+        requests = load_open_inputs(rpc, Q(pk__in=answers_by_id))
     names = {request.pk: name for name, request in build_named_requests(requests).items()}
     for request in requests:
-        result = ids.get(request.pk) or (answers.get(names[request.pk]) if run_id else None)
+        result = answers_by_id.get(request.pk) or None
+        if result is None and run_id is not None:
+            result = answers.get(names[request.pk])
         if result is not None and reply(rpc, request, result):
-            waiting.add(request.run_id)
-    for one in waiting:
-        events.expect_watcher(one)
+            answered_runs.add(request.run_id)
+
+    for run in answered_runs:
+        events.expect_watcher(run)
 
 
 def iterate_checked_responses(responses: dict[str, JSON]) -> Iterator[tuple[str, dict[str, JSON]]]:
@@ -159,9 +198,10 @@ def iterate_checked_responses(responses: dict[str, JSON]) -> Iterator[tuple[str,
 
 def is_id(name: str) -> bool:
     try:
-        return bool(UUID(name))
+        UUID(name)
     except ValueError:
         return False
+    return True
 
 
 def get_elicitation_action(result: dict[str, JSON]) -> str:
@@ -177,11 +217,17 @@ def decide_elicited_approval(rpc: RpcRequest, approval: Approval, result: dict[s
     action = get_elicitation_action(result)
     if action == "cancel":
         return False
-    content = result.get("content") if isinstance(result.get("content"), dict) else {}
-    is_yes = action == "accept" and content.get("approve") is True
-    note = content.get("note") if isinstance(content.get("note"), str) else ""
+    content = result.get("content")
+    if not isinstance(content, dict):
+        content = {}
+    # To send the form is not to approve: its box must be ticked.
+    is_approved = action == "accept" and content.get("approve") is True
+    decision = "approve" if is_approved else "deny"
+    note = content.get("note")
+    if not isinstance(note, str):
+        note = ""
     try:
-        approvals.decide_approval(approval, "approve" if is_yes else "deny", by=rpc.user, note=note, source="mcp")
+        approvals.decide_approval(approval, decision, by=rpc.user, note=note, source="mcp")
     except AlreadyDecided:
         return False
     return True
@@ -191,16 +237,19 @@ def reply(rpc: RpcRequest, request: InputRequest, result: dict[str, JSON]) -> bo
     """Whether this was the answer."""
     try:
         if request.kind == InputRequest.Kind.TOOL:
-            inputs.answer_input_request(request, by=rpc.user, **client_tools.parse_client_answer(request, result))
+            answer = client_tools.parse_client_answer(request, result)
+            inputs.answer_input_request(request, by=rpc.user, **answer)
             return True
         action = get_elicitation_action(result)
+        # The question stays open.
+        if action == "cancel":
+            return False
         if action == "decline":
             inputs.decline(request, by=rpc.user)
-        elif action == "accept":
-            inputs.answer_input_request(
-                request, by=rpc.user, value=parse_form_answer(request.schema, result.get("content"))
-            )
-        return action != "cancel"
+        else:
+            value = parse_form_answer(request.schema, result.get("content"))
+            inputs.answer_input_request(request, by=rpc.user, value=value)
+        return True
     except AlreadyAnswered:
         return False
 

@@ -30,32 +30,41 @@ def of_execution(target: Target, execution: Execution, files: Iterable[dict[str,
 
 
 def describe_failed_execution(execution: Execution) -> str:
-    return str((execution.error or {}).get("message") or execution.status)
+    error = execution.error or {}
+    return str(error.get("message") or execution.status)
 
 
 def of_value(target: Target, value: JSON, files: Iterable[dict[str, JSON]] = ()) -> dict[str, JSON]:
     """The result of a chain or function; one in MCP's own form is sent as it is."""
-    if own := content.in_their_form(value, "content"):
+    own = content.in_their_form(value, "content")
+    if own:
         return {"content": [*own, *files]}
+    result: dict[str, JSON] = {"content": [text(render_result_value(value)), *files]}
     structured = target.structured(value) if target.output_schema else None
-    shown = {"structuredContent": structured} if structured is not None else {}
-    return {"content": [text(render_result_value(value)), *files], **shown}
+    if structured is not None:
+        result["structuredContent"] = structured
+    return result
 
 
 def build_run_result(target: Target, run: Run, end: dict[str, JSON]) -> dict[str, JSON]:
     """`end`: the data of the event run.finished."""
-    files = content.of_stored(artifact.file for artifact in SHOWN.all(run=run.pk, user=run.principal_id))
-    facts = {"muster/run": str(run.pk), "muster/status": end["status"]}
-    if cut := name_cut((end.get("reply") or {}).get("finish") or ""):
-        facts["muster/finish"] = cut
-    meta = {"_meta": facts}
+    artifacts = SHOWN.all(run=run.pk, user=run.principal_id)
+    files = content.of_stored(artifact.file for artifact in artifacts)
+    reply = end.get("reply") or {}
+    output = end.get("output")
+    meta = {"muster/run": str(run.pk), "muster/status": end["status"]}
+    cut = name_cut(reply.get("finish") or "")
+    if cut:
+        meta["muster/finish"] = cut
     if end["status"] not in WELL:
         error = end.get("error") or {}
         message = error.get("message") or f"The run ended as {end['status']}."
-        return {**failure(message), "content": [text(message), *files], **meta}
-    reply, output = (end.get("reply") or {}).get("text"), end.get("output")
+        return {"content": [text(message), *files], "isError": True, "_meta": meta}
     if target.kind != AGENT:
-        return {**of_value(target, output, files), **meta}
-    structured = {"reply": reply or "", "run": str(run.pk), "session": end["session"]}
-    structured |= {"output": output} if target.spec.output_schema and output is not None else {}
-    return {"content": [text(reply or render_result_value(output)), *files], "structuredContent": structured, **meta}
+        return {**of_value(target, output, files), "_meta": meta}
+    reply_text = reply.get("text")
+    structured = {"reply": reply_text or "", "run": str(run.pk), "session": end["session"]}
+    if target.spec.output_schema and output is not None:
+        structured["output"] = output
+    words = text(reply_text or render_result_value(output))
+    return {"content": [words, *files], "structuredContent": structured, "_meta": meta}

@@ -20,7 +20,8 @@ JSON = Any
 SESSION, STATE, EVENT = "mcp.session", "mcp.state", "mcp.event"
 KEPT = ("elicitation", "tasks", "sampling", "roots", "extensions")
 LIFETIME_S = 7 * 24 * 3600
-ANSWER_S = 24 * 3600  # how long a question can be answered with its state
+# How long a question can be answered with its state.
+ANSWER_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Session:
     version: str
     capabilities: dict[str, JSON]
     client: str
-    log_level: str = ""  # from which on the client wants log messages; empty for none
+    # The level from which on the client wants log messages; empty for none.
+    log_level: str = ""
 
     @property
     def digest(self) -> str:
@@ -39,10 +41,13 @@ class Session:
 def create_mcp_session(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
     """A new session. Only the capabilities that the server uses are kept."""
     kept = {name: capabilities[name] for name in KEPT if isinstance(capabilities.get(name), dict)}
-    if "extensions" in kept:
-        kept["extensions"] = {name: value for name, value in kept["extensions"].items() if name == APPS}
+    extensions = kept.get("extensions")
+    if extensions is not None:
+        kept["extensions"] = {APPS: extensions[APPS]} if APPS in extensions else {}
+    # The random part makes the ids of equal sessions differ.
     facts = {"u": user.pk, "v": version, "c": kept, "n": client[:100], "r": secrets.token_hex(8)}
-    return Session(signing.dumps(facts, salt=SESSION, compress=True), version, kept, client)
+    id = signing.dumps(facts, salt=SESSION, compress=True)
+    return Session(id, version, kept, client)
 
 
 def load_mcp_session(user: Any, id: str) -> Session:
@@ -55,11 +60,13 @@ def load_mcp_session(user: Any, id: str) -> Session:
     except signing.BadSignature:
         raise gone
     session = Session(id, facts["v"], facts["c"], facts["n"])
-    ended, level = f"mcp.ended.{session.digest}", f"mcp.level.{session.digest}"
-    kept = cache.get_many([ended, level])
-    if facts["u"] != user.pk or ended in kept:
+    ended_key = f"mcp.ended.{session.digest}"
+    level_key = f"mcp.level.{session.digest}"
+    cached = cache.get_many([ended_key, level_key])
+    # A session of somebody else must look like one that does not exist.
+    if facts["u"] != user.pk or ended_key in cached:
         raise gone
-    return replace(session, log_level=kept.get(level, ""))
+    return replace(session, log_level=cached.get(level_key, ""))
 
 
 def close_mcp_session(session: Session) -> None:
@@ -87,7 +94,8 @@ def build_news_channel(digest: str) -> bytes:
 
 def seal_client_facts(rpc: RpcRequest, salt: str, facts: dict[str, JSON]) -> str:
     """Facts that travel through the client, for this user alone."""
-    return signing.dumps({**facts, "u": rpc.user.pk}, salt=salt, compress=True)
+    owned_facts = {**facts, "u": rpc.user.pk}
+    return signing.dumps(owned_facts, salt=salt, compress=True)
 
 
 def open_sealed_facts(rpc: RpcRequest, salt: str, text: JSON, max_age: int = LIFETIME_S) -> dict[str, JSON] | None:

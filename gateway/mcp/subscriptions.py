@@ -24,8 +24,10 @@ from .content import SCHEME
 from .protocol import PARAMS, REQUEST, Fault, RpcRequest
 
 JSON = Any
-MOST = 100  # of one session or stream
-PAUSE_S = 0.5  # between two looks, however much is announced
+# Resources of one session or stream.
+MOST = 100
+# Between two looks, however much is announced.
+PAUSE_S = 0.5
 QUIET_S = 15.0
 LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 OFFERED = [change_channel(kind) for kind in ("agent", "chain", "storedfunction", "team", "membership", "invitation")]
@@ -38,34 +40,49 @@ def subscribe(rpc: RpcRequest) -> dict[str, JSON]:
     uri = rpc.text("uri")
     if not rpc.session:
         raise Fault(REQUEST, "Subscriptions belong to a session: send Mcp-Session-Id.")
+    # Nothing may be learned from what is announced of a resource that the person cannot read.
     if not find_resource_versions(rpc, [uri]):
         raise resources.refuse_missing_resource(rpc, uri)
     uris = sessions.list_subscribed_uris(rpc.session)
     if uri not in uris and len(uris) >= MOST:
         raise Fault(PARAMS, f"A session can subscribe to {MOST} resources.")
-    sessions.set_subscribed(rpc.session, [*(one for one in uris if one != uri), uri])
+    others = [one for one in uris if one != uri]
+    sessions.set_subscribed(rpc.session, [*others, uri])
     return {}
 
 
 def unsubscribe(rpc: RpcRequest) -> dict[str, JSON]:
     uri = rpc.text("uri")
     if rpc.session:
-        sessions.set_subscribed(rpc.session, [one for one in sessions.list_subscribed_uris(rpc.session) if one != uri])
+        uris = sessions.list_subscribed_uris(rpc.session)
+        sessions.set_subscribed(rpc.session, [one for one in uris if one != uri])
     return {}
 
 
 def find_resource_versions(rpc: RpcRequest, uris: list[str]) -> dict[str, JSON]:
     """What each of these resources has at the moment that a change would change; those that exist for this person."""
-    ids = {
-        uri: resources.parse_resource_id(uri.removeprefix(SCHEME).split("/")[1]) for uri in uris if is_muster_uri(uri)
-    }
-    runs = resources.runs(rpc).filter(pk__in=[id for id in ids.values() if id])
-    last_events: dict[JSON, JSON] = dict(runs.values_list("pk", "last_event"))
-    files = [id for uri, id in ids.items() if id and uri.startswith(f"{SCHEME}files/")]
-    if files:  # a file never changes
-        last_events |= dict.fromkeys(resources.files(rpc).filter(pk__in=files).values_list("pk", flat=True), 0)
-    ours = {uri: last_events[id] for uri, id in ids.items() if id in last_events}
-    return ours | own_resources.find_source_versions(rpc, [uri for uri in uris if not is_muster_uri(uri)])
+    ids: dict[str, JSON] = {}
+    file_ids = []
+    other_uris = []
+    for uri in uris:
+        if not is_muster_uri(uri):
+            other_uris.append(uri)
+            continue
+        kind, id_text = uri.removeprefix(SCHEME).split("/")[:2]
+        id = resources.parse_resource_id(id_text)
+        if id is None:
+            continue
+        ids[uri] = id
+        if kind == "files":
+            file_ids.append(id)
+    runs = resources.runs(rpc).filter(pk__in=list(ids.values()))
+    numbers: dict[JSON, JSON] = dict(runs.values_list("pk", "last_event"))
+    # A file never changes.
+    if file_ids:
+        files = resources.files(rpc).filter(pk__in=file_ids)
+        numbers |= dict.fromkeys(files.values_list("pk", flat=True), 0)
+    versions = {uri: numbers[id] for uri, id in ids.items() if id in numbers}
+    return versions | own_resources.find_source_versions(rpc, other_uris)
 
 
 def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
@@ -78,7 +95,10 @@ def states(rpc: RpcRequest, lists: Collection[str]) -> dict[str, JSON]:
 
 
 def is_muster_uri(uri: str) -> bool:
-    return uri.startswith(SCHEME) and "/" in uri.removeprefix(SCHEME)
+    """Whether it has the form of the addresses of files and runs: `muster:…/…`."""
+    if not uri.startswith(SCHEME):
+        return False
+    return "/" in uri.removeprefix(SCHEME)
 
 
 # -- the stream -----------------------------------------------------------------------------------------------------
@@ -102,8 +122,10 @@ class Watch:
     def changed(self) -> list[dict[str, JSON]]:
         """The notifications since the last look; what is new to the stream has not changed."""
         uris = self.uris()
-        now = (find_resource_versions(self.rpc, uris) if uris else {}) | states(self.rpc, self.lists)
-        before, self.seen = self.seen, now
+        now = find_resource_versions(self.rpc, uris) if uris else {}
+        now |= states(self.rpc, self.lists)
+        before = self.seen
+        self.seen = now
         return [self.news(name) for name, one in now.items() if name in before and before[name] != one]
 
     def news(self, name: str) -> dict[str, JSON]:
@@ -113,9 +135,14 @@ class Watch:
 
     def channels(self) -> set[bytes]:
         """Where changes of what was last seen are announced."""
-        ids = {resources.parse_resource_id(uri.split("/")[3]) for uri in self.seen if uri.startswith(f"{SCHEME}runs/")}
-        own = {sessions.build_news_channel(self.rpc.session)} if self.rpc.session else set()
-        return {*OFFERED, *own, *(name_event_channel(id) for id in ids)}
+        channels = set(OFFERED)
+        if self.rpc.session:
+            channels.add(sessions.build_news_channel(self.rpc.session))
+        for uri in self.seen:
+            if uri.startswith(f"{SCHEME}runs/"):
+                run_id = resources.parse_resource_id(uri.split("/")[3])
+                channels.add(name_event_channel(run_id))
+        return channels
 
 
 class ChannelListener:
@@ -152,23 +179,25 @@ def of_session(rpc: RpcRequest) -> Watch:
 def listen(rpc: RpcRequest, headers: Any) -> Watch:
     """`subscriptions/listen` of 2026-07-28. Raises Fault."""
     subscription = rpc.object("notifications")
-    resource_uris = subscription.get("resourceSubscriptions") or []
-    if (
-        not isinstance(resource_uris, list)
-        or len(resource_uris) > MOST
-        or not all(isinstance(one, str) for one in resource_uris)
-    ):
+    wanted_uris = subscription.get("resourceSubscriptions") or []
+    is_short_list = isinstance(wanted_uris, list) and len(wanted_uris) <= MOST
+    if not is_short_list or not all(isinstance(one, str) for one in wanted_uris):
         raise Fault(PARAMS, f"“resourceSubscriptions” must be a list of at most {MOST} addresses.")
-    uris = [*find_resource_versions(rpc, resource_uris)]
+    uris = list(find_resource_versions(rpc, wanted_uris))
     lists = [name for name, field in LISTS.items() if subscription.get(field) is True]
     return Watch(rpc, lambda: uris, lists, subscription=rpc.id)
 
 
 async def stream_watched_changes(watch: Watch) -> AsyncIterator[bytes]:
+    """What was granted, then each change until the client leaves."""
     yield RETRY
     if watch.subscription is not None:
-        uris = {"resourceSubscriptions": watch.uris()} if watch.uris() else {}
-        granted = {**uris, **{LISTS[name]: True for name in watch.lists}}
+        granted: dict[str, JSON] = {}
+        uris = watch.uris()
+        if uris:
+            granted["resourceSubscriptions"] = uris
+        for name in watch.lists:
+            granted[LISTS[name]] = True
         yield sse(watch.about("notifications/subscriptions/acknowledged", {"notifications": granted}))
     listener = ChannelListener()
     try:
@@ -177,6 +206,7 @@ async def stream_watched_changes(watch: Watch) -> AsyncIterator[bytes]:
                 yield sse(one)
             listener.listen_to(watch.channels())
             if await listener.wait(QUIET_S):
+                # One change is announced several times, so the look waits until it is over.
                 await asyncio.sleep(PAUSE_S)
             else:
                 yield HEARTBEAT

@@ -10,8 +10,6 @@ from uuid import UUID
 
 from gateway import turns
 from gateway.turns import Turn
-from runs.events.frames import Frame
-from runs.events.record import serialize_event
 from runs.exceptions import RunFinished
 from runs.models import Run, RunEvent
 from runs.queue import endings
@@ -28,13 +26,18 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 def is_wanted(rpc: RpcRequest) -> bool:
     """Whether the answer to this call is a task."""
-    return rpc.can("extensions", TASKS) if rpc.is_modern else isinstance(rpc.params.get("task"), dict)
+    if rpc.is_modern:
+        return rpc.can("extensions", TASKS)
+    return isinstance(rpc.params.get("task"), dict)
 
 
 def build_created_task(rpc: RpcRequest, turn: Turn) -> dict[str, JSON]:
     task = serialize_mcp_task(rpc, turn.run)
+    # What the run has done meanwhile is not told here: a created task works.
     task["status"] = "working"
-    return {"resultType": "task", **task} if rpc.is_modern else {"task": task}
+    if rpc.is_modern:
+        return {"resultType": "task", **task}
+    return {"task": task}
 
 
 def load_client_task(rpc: RpcRequest) -> Run:
@@ -42,12 +45,8 @@ def load_client_task(rpc: RpcRequest) -> Run:
     if rpc.is_modern:
         need(rpc, "extensions", TASKS)
     turn = turns.find_turn(rpc.user, rpc.text("taskId"))
-    if (
-        turn is None
-        or turn.after
-        or ORIGIN not in turn.run.metadata
-        or not rpc.may(SCOPES[build_run_target(turn.run).kind])
-    ):
+    is_task = turn is not None and turn.after == 0 and ORIGIN in turn.run.metadata
+    if not is_task or not rpc.may(SCOPES[build_run_target(turn.run).kind]):
         raise Fault(PARAMS, "Task not found")
     return turn.run
 
@@ -61,35 +60,45 @@ def get(rpc: RpcRequest) -> dict[str, JSON]:
 
 
 def serialize_mcp_task(rpc: RpcRequest, run: Run) -> dict[str, JSON]:
-    waits = {} if run.is_done else questions.open_ones(rpc, run.pk)
-    status = get_mcp_task_status(rpc, run, bool(waits))
-    times = {"createdAt": run.created_at.isoformat(), "lastUpdatedAt": (run.finished_at or run.created_at).isoformat()}
-    lasts = {"ttlMs": None, "pollIntervalMs": POLL_MS} if rpc.is_modern else {"ttl": None, "pollInterval": POLL_MS}
-    requests = {"inputRequests": waits} if waits and rpc.is_modern else {}
-    return {
+    """A task in the form of the client's version: the names of two fields differ."""
+    open_questions = {} if run.is_done else questions.open_ones(rpc, run.pk)
+    updated_at = run.finished_at or run.created_at
+    task: dict[str, JSON] = {
         "taskId": run.pk.hex,
-        "status": status,
+        "status": get_mcp_task_status(rpc, run, bool(open_questions)),
         "statusMessage": f"The run is {run.status}.",
-        **times,
-        **lasts,
-        **requests,
+        "createdAt": run.created_at.isoformat(),
+        "lastUpdatedAt": updated_at.isoformat(),
     }
+    if rpc.is_modern:
+        task["ttlMs"] = None
+        task["pollIntervalMs"] = POLL_MS
+        if open_questions:
+            task["inputRequests"] = open_questions
+    else:
+        task["ttl"] = None
+        task["pollInterval"] = POLL_MS
+    return task
 
 
 def get_mcp_task_status(rpc: RpcRequest, run: Run, is_asking: bool) -> str:
     """In 2026-07-28 a run that failed is a completed task, whose result says so."""
-    if run.is_done:
-        if run.status == Run.Status.CANCELLED:
-            return "cancelled"
-        return "completed" if rpc.is_modern or run.status in results.WELL else "failed"
-    return "input_required" if is_asking else "working"
+    if not run.is_done:
+        return "input_required" if is_asking else "working"
+    if run.status == Run.Status.CANCELLED:
+        return "cancelled"
+    if rpc.is_modern or run.status in results.WELL:
+        return "completed"
+    return "failed"
 
 
 def build_task_result(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JSON]:
     row = RunEvent.objects.filter(run=run, type="run.finished").select_related("payload").get()
-    frame = Frame.of({**serialize_event(row), "data": row.payload.data if row.data.get("is_cut") else row.data})
-    result = results.build_run_result(target, run, frame.data)
-    return {"resultType": "complete", **result} if rpc.is_modern else result
+    end = turns.build_whole_frame(row).data
+    result = results.build_run_result(target, run, end)
+    if rpc.is_modern:
+        return {"resultType": "complete", **result}
+    return result
 
 
 def update(rpc: RpcRequest) -> dict[str, JSON]:
@@ -107,7 +116,11 @@ def cancel_mcp_task(rpc: RpcRequest) -> dict[str, JSON]:
         if not rpc.is_modern:
             raise Fault(PARAMS, f"The task has ended already: {get_mcp_task_status(rpc, run, False)}.")
     run.refresh_from_db(fields=["status", "finished_at"])
-    return {} if rpc.is_modern else {**serialize_mcp_task(rpc, run), "status": "cancelled"}
+    if rpc.is_modern:
+        return {}
+    task = serialize_mcp_task(rpc, run)
+    task["status"] = "cancelled"
+    return task
 
 
 def list_mcp_tasks(rpc: RpcRequest, after: str | None) -> tuple[list[dict[str, JSON]], str | None]:
@@ -115,6 +128,8 @@ def list_mcp_tasks(rpc: RpcRequest, after: str | None) -> tuple[list[dict[str, J
     rows = build_started_runs_query(rpc).select_related(*turns.RUN_JOINS).order_by("-pk")
     if after is not None:
         rows = rows.filter(pk__lt=UUID(after))
-    page = list(rows[: PAGE + 1])
-    tasks = [serialize_mcp_task(rpc, row) for row in page[:PAGE]]
-    return tasks, str(page[PAGE - 1].pk) if len(page) > PAGE else None
+    runs = list(rows[: PAGE + 1])
+    page = runs[:PAGE]
+    tasks = [serialize_mcp_task(rpc, run) for run in page]
+    last = str(page[-1].pk) if len(runs) > PAGE else None
+    return tasks, last

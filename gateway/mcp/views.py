@@ -36,49 +36,61 @@ class McpView(APIView):
 
     def post(self, request: Any) -> Any:
         message = request.data
-        self.id = message.get("id") if isinstance(message, dict) and isinstance(message.get("id"), str | int) else None
+        # Kept first, so that the answer to a message that is refused has its id.
+        id = message.get("id") if isinstance(message, dict) else None
+        self.id = id if isinstance(id, str | int) else None
         message = protocol.check_rpc_message(message)
         rpc = build_rpc_request(request, message)
+        # A message without a method answers a question of the server.
         if "method" not in message:
             return self.answer_taken(rpc, message)
         if "id" not in message:
             return answer_notification(rpc)
         if rpc.method == "initialize" and not rpc.is_modern:
             return answer_initialize(rpc)
-        if start := (MODERN_STARTS if rpc.is_modern else STARTS).get(rpc.method):
+        starts = MODERN_STARTS if rpc.is_modern else STARTS
+        start = starts.get(rpc.method)
+        if start:
             return start_followed_work(request, rpc, start)
         if rpc.method == "tasks/result" and not rpc.is_modern:
             with count_user_stream(request.user) as respond:
-                return respond(build_stream_response(request, calls.result_of_task(rpc)))
-        return Response(build_rpc_response(rpc, methods.answer_mcp_request(rpc)))
+                work = calls.result_of_task(rpc)
+                return respond(build_stream_response(request, work))
+        result = methods.answer_mcp_request(rpc)
+        return Response(build_rpc_response(rpc, result))
 
     def answer_taken(self, rpc: RpcRequest, message: dict[str, JSON]) -> Response:
         """The client's answer to an elicitation of an earlier version."""
         self.id = None
         if rpc.is_modern:
             raise Fault(REQUEST, "In this version answers are sent with the repeated request.", status=400)
-        result = message["result"] if "result" in message else {"action": "cancel", "error": message["error"]}
+        if "result" in message:
+            result = message["result"]
+        else:
+            result = {"action": "cancel", "error": message["error"]}
         questions.record_client_answers(rpc, {str(message["id"]): result})
         return Response(status=202)
 
     def get(self, request: Any) -> Any:
         """The rest of a stream that broke, or the notifications of a session."""
         rpc = session_request(request, {"method": "", "params": {}})
-        last = request.headers.get("Last-Event-ID")
-        if not last and not rpc.session:
+        last_event = request.headers.get("Last-Event-ID")
+        if not last_event and not rpc.session:
             return Response(status=405, headers={"Allow": "POST"})
         with count_user_stream(request.user) as respond:
-            return respond(
-                build_stream_response(
-                    request, calls.resume_call_stream(rpc, last[:4000]) if last else subscriptions.of_session(rpc)
-                )
-            )
+            if last_event:
+                work: Any = calls.resume_call_stream(rpc, last_event[:4000])
+            else:
+                work = subscriptions.of_session(rpc)
+            return respond(build_stream_response(request, work))
 
     def delete(self, request: Any) -> Response:
         """End a session of an earlier version."""
-        if not (id := request.headers.get("Mcp-Session-Id")):
+        id = request.headers.get("Mcp-Session-Id")
+        if not id:
             return Response(status=405, headers={"Allow": "POST"})
-        sessions.close_mcp_session(sessions.load_mcp_session(request.user, id))
+        session = sessions.load_mcp_session(request.user, id)
+        sessions.close_mcp_session(session)
         return Response(status=204)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
@@ -91,7 +103,8 @@ class McpView(APIView):
             error_data = response.data["error"]
             text = " ".join(filter(None, [error_data["message"], error_data.get("hint")]))
             code = CODES.get(response.status_code, REFUSED)
-            response.data = Fault(code, text, data={"code": error_data["code"]}).as_json(self.id)
+            fault = Fault(code, text, data={"code": error_data["code"]})
+            response.data = fault.as_json(self.id)
             return response
 
         return in_their_form
@@ -118,11 +131,16 @@ def build_rpc_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
         protocol.check_modern(message, request.headers)
     params = message.get("params") or {}
     meta = protocol.get_params_meta(params)
-    client = meta.get(protocol.CLIENT_KEY)
     rpc = RpcRequest(
-        request.user, request.auth, message["method"], params, message.get("id"), protocol.MODERN,
-        meta.get(protocol.CAPABILITIES_KEY) or {}, get_client_name(client),
-    )  # fmt: skip
+        user=request.user,
+        auth=request.auth,
+        method=message["method"],
+        params=params,
+        id=message.get("id"),
+        version=protocol.MODERN,
+        capabilities=meta.get(protocol.CAPABILITIES_KEY) or {},
+        client=get_client_name(meta.get(protocol.CLIENT_KEY)),
+    )
     if protocol.LEVEL_KEY in meta:
         rpc.log_level = protocol.level(meta[protocol.LEVEL_KEY])
     return rpc
@@ -130,32 +148,42 @@ def build_rpc_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
 
 def session_request(request: Any, message: dict[str, JSON]) -> RpcRequest:
     """Of an earlier version, in its session; a request without one has no capabilities."""
+    method = message.get("method", "")
     header = request.headers.get("MCP-Protocol-Version", "")
-    if header and header not in protocol.LEGACY_VERSIONS and message.get("method") != "initialize":
+    is_known = header in protocol.LEGACY_VERSIONS
+    if header and not is_known and method != "initialize":
         raise Fault(protocol.VERSION, "Unsupported protocol version", data={"supported": SUPPORTED}, status=400)
     rpc = RpcRequest(
-        request.user, request.auth, message.get("method", ""), message.get("params") or {}, message.get("id"),
-        header if header in protocol.LEGACY_VERSIONS else protocol.OLDEST,
-    )  # fmt: skip
+        user=request.user,
+        auth=request.auth,
+        method=method,
+        params=message.get("params") or {},
+        id=message.get("id"),
+        version=header if is_known else protocol.OLDEST,
+    )
     id = request.headers.get("Mcp-Session-Id")
-    if id and rpc.method != "initialize":
+    if id and method != "initialize":
         session = sessions.load_mcp_session(request.user, id)
-        rpc.session, rpc.capabilities, rpc.client = session.digest, session.capabilities, session.client
-        rpc.version, rpc.log_level = header or session.version, session.log_level
+        rpc.session = session.digest
+        rpc.capabilities = session.capabilities
+        rpc.client = session.client
+        rpc.version = header or session.version
+        rpc.log_level = session.log_level
     return rpc
 
 
 def get_client_name(client: JSON) -> str:
-    name = client.get("name") if isinstance(client, dict) else None
+    if not isinstance(client, dict):
+        return ""
+    name = client.get("name")
     return name[:100] if isinstance(name, str) else ""
 
 
 def answer_initialize(rpc: RpcRequest) -> Response:
     """`initialize`: the version, what the server offers, and the session."""
     version = protocol.choose_session_version(rpc.params.get("protocolVersion"))
-    session = sessions.create_mcp_session(
-        rpc.user, version, rpc.object("capabilities"), get_client_name(rpc.params.get("clientInfo"))
-    )
+    client_name = get_client_name(rpc.params.get("clientInfo"))
+    session = sessions.create_mcp_session(rpc.user, version, rpc.object("capabilities"), client_name)
     result = {
         "protocolVersion": version,
         "capabilities": methods.capabilities(version),
@@ -183,7 +211,8 @@ def start_followed_work(request: Any, rpc: RpcRequest, start: Callable[..., Any]
 
 
 def build_stream_response(request: Any, work: Any) -> StreamingHttpResponse:
-    return build_sse_response(request, choose_work_stream(work), build_key_standing(request.auth))
+    source = choose_work_stream(work)
+    return build_sse_response(request, source, build_key_standing(request.auth))
 
 
 def choose_work_stream(work: calls.Work | functions.Heard | subscriptions.Watch) -> AsyncIterator[bytes]:

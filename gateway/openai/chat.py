@@ -57,9 +57,10 @@ class ChatView(OpenAIView):
             with_usage = isinstance(options, dict) and options.get("include_usage") is True
             with count_user_stream(request.user) as respond:
                 turn = start_chat_turn(request, prompt, metadata, is_watched=True)
-                source = chunks(turn, prompt.model, with_usage)
-                return respond(build_sse_response(request, bound(turn.run, source, request.user)))
+                source = bound(turn.run, chunks(turn, prompt.model, with_usage), request.user)
+                return respond(build_sse_response(request, source))
         with WAITS.take(request.user.pk) as place:
+            # Listens before the run starts: it could end before somebody listened otherwise.
             ENDS.listen()
             turn = start_chat_turn(request, prompt, metadata, is_watched=False)
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place)
@@ -67,13 +68,17 @@ class ChatView(OpenAIView):
 
 
 def start_chat_turn(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
-    more = prompt.more(request.user)
-    if turn := turns.resume_matching_run(
-        request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
-    ):
-        return turn
+    """The turn that answers the request: of the run that waits for its results, or of a new run."""
+    user = request.user
+    more = prompt.more(user)
+    # A client that sends the result of a call continues the run that waits for it.
+    resumed = turns.resume_matching_run(
+        user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
+    )
+    if resumed:
+        return resumed
     return turns.start_turn(
-        user=request.user,
+        user=user,
         key=find_key(request),
         agent=prompt.model,
         parts=prompt.parts,
@@ -100,7 +105,8 @@ def parse_chat_request(body: dict[str, JSON]) -> Prompt:
     sent = list(iterate_chat_messages(messages, results, prompt))
     if messages[-1].get("role") == "tool":
         set_results(prompt, last_results(messages, results))
-        prompt.earlier, prompt.continues = sent, True
+        prompt.earlier = sent
+        prompt.continues = True
     else:
         split_last_message(prompt, sent)
     return prompt
@@ -108,21 +114,28 @@ def parse_chat_request(body: dict[str, JSON]) -> Prompt:
 
 def parse_chat_results(messages: list[dict[str, JSON]]) -> dict[str, Result]:
     """The results of the caller's tools, by the ids of the calls."""
-    return {
-        str(message.get("tool_call_id"))[:128]: Result.of(message.get("content"), f"messages.{place}.content")
-        for place, message in enumerate(messages)
-        if message.get("role") == "tool"
-    }
+    results = {}
+    for place, message in enumerate(messages):
+        if message.get("role") == "tool":
+            id = get_answered_call(message)
+            results[id] = Result.of(message.get("content"), f"messages.{place}.content")
+    return results
+
+
+def get_answered_call(message: dict[str, JSON]) -> str:
+    """The id of the call whose result this message of the role “tool” is."""
+    return str(message.get("tool_call_id"))[:128]
 
 
 def last_results(messages: list[dict[str, JSON]], results: dict[str, Result]) -> dict[str, Result]:
     """Those at the end of the list."""
-    ids = []
+    last = {}
     for message in reversed(messages):
         if message.get("role") != "tool":
             break
-        ids.append(str(message.get("tool_call_id"))[:128])
-    return {id: results[id] for id in ids}
+        id = get_answered_call(message)
+        last[id] = results[id]
+    return last
 
 
 def iterate_chat_messages(
@@ -131,31 +144,40 @@ def iterate_chat_messages(
     """The messages; system messages become instructions of this run."""
     has_begun = False
     for place, message in enumerate(messages):
-        role, param = message.get("role"), f"messages.{place}.content"
-        has_begun = has_begun or role not in ("system", "developer")
+        role = message.get("role")
+        content = message.get("content")
+        param = f"messages.{place}.content"
         if role in ("system", "developer"):
-            prompt.has_late_instructions = prompt.has_late_instructions or has_begun
-            prompt.instructions.append(Result.of(message.get("content"), param).text)
-        elif role == "user":
-            yield SentMessage("user", parse_openai_parts(message.get("content"), param))
+            # Behind other messages it may be anybody's text, which was put into the history.
+            if has_begun:
+                prompt.has_late_instructions = True
+            prompt.instructions.append(Result.of(content, param).text)
+            continue
+        has_begun = True
+        if role == "user":
+            yield SentMessage("user", parse_openai_parts(content, param))
         elif role == "assistant":
             calls = list(iterate_chat_calls(message, results))
             require_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
-            yield from iterate_turn_messages(parse_openai_parts(message.get("content") or "", param), calls, results)
+            words = parse_openai_parts(content or "", param)
+            yield from iterate_turn_messages(words, calls, results)
         elif role != "tool":
-            raise refuse_content_part(
-                f"messages.{place}.role", "A role must be system, developer, user, assistant or tool."
-            )
+            refusal = "A role must be system, developer, user, assistant or tool."
+            raise refuse_content_part(f"messages.{place}.role", refusal)
 
 
 def iterate_chat_calls(message: dict[str, JSON], results: dict[str, Result]) -> Iterator[dict[str, JSON]]:
-    calls = message.get("tool_calls") or []
-    for call in calls if isinstance(calls, list) else []:
+    """The calls of functions in a message of the assistant; entries of other forms are left out."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return
+    for call in calls:
         function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            id = str(call.get("id"))[:128]
-            result = results[id].text if id in results else ""
-            yield build_sent_call(id, function.get("name"), function.get("arguments"), result)
+        if not isinstance(function, dict):
+            continue
+        id = str(call.get("id"))[:128]
+        result = results[id].text if id in results else ""
+        yield build_sent_call(id, function.get("name"), function.get("arguments"), result)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
@@ -177,7 +199,8 @@ class Completion:
                 self.text += step.data["text"]
             elif step.kind == QUESTION:
                 self.calls.append(call_json(step.data))
-                self.calls.sort(key=lambda call: call["id"])  # in the model's order: they were asked side by side
+                # In the model's order: they were asked side by side.
+                self.calls.sort(key=lambda call: call["id"])
         return self.text[before:]
 
     @property
@@ -188,36 +211,45 @@ class Completion:
     def finish_reason(self) -> str:
         if self.end is None:
             return "tool_calls" if self.calls else "stop"
-        return self.reading.cut or ("length" if self.end["status"] == "partial" else "stop")
+        if self.reading.cut:
+            return self.reading.cut
+        return "length" if self.end["status"] == "partial" else "stop"
 
     def failure(self) -> dict[str, JSON] | None:
-        if self.end is None or self.end["status"] in ("succeeded", "partial"):
+        """The error of a run that failed, as the API writes errors; None for any other."""
+        if self.end is None:
+            return None
+        status = self.end["status"]
+        if status in ("succeeded", "partial"):
             return None
         error = self.end.get("error") or {}
-        code = error.get("code", self.end["status"])
-        return error_json(error.get("message", self.end["status"]), code, status_of_failure(code))
+        code = error.get("code", status)
+        return error_json(error.get("message", status), code, status_of_failure(code))
 
     def usage(self, turn: Turn) -> dict[str, int]:
         used = self.reading.spent(turn)
-        prompt, completion = used["input_tokens"], used["output_tokens"]
+        prompt = used["input_tokens"]
+        completion = used["output_tokens"]
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def call_json(data: dict[str, JSON]) -> dict[str, JSON]:
     """A call of the caller's tool, or a question to the person."""
-    arguments = data["arguments"] if data["kind"] == "tool" else {"question": data["prompt"]}
-    return {
-        "id": CALL + bare(data["call"]), "type": "function",
-        "function": {"name": data["name"], "arguments": render_result_value(arguments)},
-    }  # fmt: skip
+    is_tool_call = data["kind"] == "tool"
+    arguments = data["arguments"] if is_tool_call else {"question": data["prompt"]}
+    function = {"name": data["name"], "arguments": render_result_value(arguments)}
+    return {"id": CALL + bare(data["call"]), "type": "function", "function": function}
 
 
 def answer_chat_completion(turn: Turn, model: str) -> Response:
+    """The completion of a turn that is over, read from its stored events."""
     completion = Completion()
     for frame in turns.iterate_replayed_frames(turn, completion.reading.pause):
         completion.take(frame)
-    if failure := completion.failure():
+    failure = completion.failure()
+    if failure:
         return of_started_run(failure, status_of_failure(failure["code"]))
+    # The API has no answer for a run that waits for something else than its caller.
     if completion.end is None and not completion.calls:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for an approval."
         return of_started_run(error_json(waits, "run_waits", 504), 504)
@@ -225,16 +257,23 @@ def answer_chat_completion(turn: Turn, model: str) -> Response:
     if completion.calls and completion.end is None:
         message["tool_calls"] = completion.calls
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason}
-    head = build_chat_head(turn, model, "chat.completion")
-    return Response({**head, "choices": [choice], "usage": completion.usage(turn)})
+    answer = build_chat_head(turn, model, "chat.completion")
+    answer["choices"] = [choice]
+    answer["usage"] = completion.usage(turn)
+    return Response(answer)
 
 
 def build_chat_head(turn: Turn, model: str, kind: str) -> dict[str, JSON]:
-    return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": int(time()), "model": model}
+    """What each answer and each chunk begins with."""
+    created = int(time())
+    return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": created, "model": model}
 
 
 async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[bytes]:
-    head = build_chat_head(turn, model, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
+    """The events of a streamed completion. `with_usage`: each chunk has the field, and the last one a value."""
+    head = build_chat_head(turn, model, "chat.completion.chunk")
+    if with_usage:
+        head["usage"] = None
 
     def chunk(delta: dict[str, JSON], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -245,13 +284,18 @@ async def chunks(turn: Turn, model: str, with_usage: bool) -> AsyncIterator[byte
     async for frame in turns.stream_turn_frames(turn, completion.reading.pause):
         if frame.type == "heartbeat":
             yield HEARTBEAT
-        elif piece := completion.take(frame):
+            continue
+        piece = completion.take(frame)
+        if piece:
             yield chunk({"content": piece})
-    if failure := completion.failure():
+    # A stream has begun with status 200, so an error is its last event.
+    failure = completion.failure()
+    if failure:
         yield sse({"error": failure})
         return
     if completion.end is None and completion.calls:
-        yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(completion.calls)]})
+        calls = [{"index": place, **call} for place, call in enumerate(completion.calls)]
+        yield chunk({"tool_calls": calls})
     yield chunk({}, completion.finish_reason)
     if with_usage:
         yield sse({**head, "choices": [], "usage": completion.usage(turn)})

@@ -29,6 +29,7 @@ from .responses import (
     ECHO,
     PREFIX,
     find_previous_turn,
+    item_json,
     iterate_output_results,
     iterate_response_messages,
     parse_input_items,
@@ -52,6 +53,7 @@ class CompactView(OpenAIView):
         body = get_body_fields(request)
         prompt = parse_compact_request(body, request.user)
         with WAITS.take(request.user.pk) as place:
+            # Listens before the run starts: it could end before somebody listened otherwise.
             ENDS.listen()
             turn = start_compact_turn(request, body, prompt)
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place)
@@ -62,17 +64,16 @@ def parse_compact_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     """The conversation, with the request for a summary as its last message. Raises Invalid."""
     check_fields(body, FIELDS)
     prompt = Prompt(parse_text_field(body, "model"), instructions=[ASK])
-    if isinstance(body.get("instructions"), str):
-        prompt.instructions.append(body["instructions"])
+    instructions = body.get("instructions")
+    if isinstance(instructions, str):
+        prompt.instructions.append(instructions)
     items = parse_input_items(body, user) if body.get("input") is not None else []
     if not items and body.get("previous_response_id") is None:
         raise refuse_content_part("input", "Send “input”, “previous_response_id” or both.")
-    split_last_message(
-        prompt,
-        list(
-            iterate_response_messages([*items, {"role": "user", "content": ASK}], iterate_output_results(items), prompt)
-        ),
-    )
+    results = iterate_output_results(items)
+    asked_items = [*items, {"role": "user", "content": ASK}]
+    messages = list(iterate_response_messages(asked_items, results, prompt))
+    split_last_message(prompt, messages)
     return prompt
 
 
@@ -81,44 +82,61 @@ def start_compact_turn(request: Any, body: dict[str, JSON], prompt: Prompt) -> T
     """In a session of its own: the conversation itself stays as it is."""
     previous = find_previous_turn(request.user, body)
     more = prompt.more(request.user)
-    session = None
-    if previous:
-        assert previous.run.session is not None  # find_previous_turn checks it
-        session = previous.run.session.fork(before=previous.run.session.last_seq + 1)
-        histories.add_sent(session, prompt.earlier)
+    # The agent writes a summary: its tools are of no use for that.
     more["asked"] = {**more["asked"], "tool_policy": {"allowed": []}}
+    session = None
+    earlier = prompt.earlier
+    if previous:
+        conversation = previous.run.session
+        # It is checked by find_previous_turn.
+        assert conversation is not None
+        session = conversation.fork(before=conversation.last_seq + 1)
+        histories.add_sent(session, earlier)
+        earlier = []
     return turns.start_turn(
-        user=request.user, key=find_key(request), agent=prompt.model,
-        parts=prompt.parts, earlier=() if session else prompt.earlier, session=session,
-        metadata={ECHO: {"store": False}}, **more,
-    )  # fmt: skip
+        user=request.user,
+        key=find_key(request),
+        agent=prompt.model,
+        parts=prompt.parts,
+        earlier=earlier,
+        session=session,
+        metadata={ECHO: {"store": False}},
+        **more,
+    )
 
 
 def answer_compact_request(turn: Turn) -> Response:
+    """The user's messages and the summary, once the run that wrote it is over."""
     completion = Completion()
     for frame in turns.iterate_replayed_frames(turn, completion.reading.pause):
         completion.take(frame)
-    if failure := completion.failure():
+    failure = completion.failure()
+    if failure:
         return of_started_run(failure, status_of_failure(failure["code"]))
     if completion.end is None:
         waits = f"The run {turn.run.pk} goes on: it waits, for example for a budget."
         return of_started_run(error_json(waits, "run_waits", 504), 504)
+    # The run's mark of untrusted text goes into the summary.
     refresh(turn.run)
+    session = turn.run.session
+    assert session is not None
     item = {
-        "id": f"cmp_{turn.id}", "type": "compaction",
+        "id": f"cmp_{turn.id}",
+        "type": "compaction",
         "encrypted_content": summaries.seal_summary(turn.run, completion.text),
-    }  # fmt: skip
-    assert turn.run.session is not None
-    return Response({
-        "id": PREFIX + turn.id, "object": "response.compaction", "created_at": int(time()),
-        "output": [*list_user_items(turn.run.session, turn), item], "usage": usage_json(completion.end["usage"]),
-    })  # fmt: skip
+    }
+    return Response(
+        {
+            "id": PREFIX + turn.id,
+            "object": "response.compaction",
+            "created_at": int(time()),
+            "output": [*list_user_items(session, turn), item],
+            "usage": usage_json(completion.end["usage"]),
+        }
+    )
 
 
 def list_user_items(session: Session, turn: Turn) -> list[dict[str, JSON]]:
+    """The person's messages, without the request for a summary."""
     rows = session.messages.filter(role=Message.Role.USER).exclude(run=turn.run).order_by("seq")
-    return [
-        {"id": f"msg_{row.pk.hex}", "type": "message", "role": "user", "status": "completed",
-         "content": [{"type": "input_text", "text": row.words}]}
-        for row in rows
-    ]  # fmt: skip
+    return [item_json(row) for row in rows]

@@ -32,35 +32,39 @@ class EmbeddingsView(OpenAIView):
 
     def post(self, request: Any) -> Response:
         body = get_body_fields(request)
-        texts, dimensions, encoded = parse_embedding_request(body)
+        texts, dimensions, encode_vector = parse_embedding_request(body)
         provider, model = model_named(request.user, body.get("model"))
         key = find_key(request)
         with WAITS.take(request.user.pk):
             embeddings, tokens = vectors.embed_texts(request.user, key, provider, model, texts, dimensions=dimensions)
-        data = [
-            {"object": "embedding", "index": place, "embedding": encoded(vector)}
-            for place, vector in enumerate(embeddings)
-        ]
+        data = []
+        for place, vector in enumerate(embeddings):
+            data.append({"object": "embedding", "index": place, "embedding": encode_vector(vector)})
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return Response({"object": "list", "data": data, "model": body["model"], "usage": usage})
 
 
 def parse_embedding_request(body: dict[str, JSON]) -> tuple[list[str], int | None, Any]:
     """The texts, the number of dimensions, and how a vector is written. Raises Invalid."""
-    if lost := next((name for name in body if name not in FIELDS), None):
-        raise refuse_content_part(lost[:80], f"There is no parameter “{lost[:80]}”.", "unknown_parameter")
-    value = body.get("input")
-    texts = [value] if isinstance(value, str) else value
+    for name in body:
+        if name not in FIELDS:
+            raise refuse_content_part(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
+    texts = body.get("input")
+    if isinstance(texts, str):
+        texts = [texts]
     if not isinstance(texts, list) or not 1 <= len(texts) <= MOST_TEXTS:
         raise refuse_content_part("input", f"“input” must be text, or a list of 1 to {MOST_TEXTS} texts.")
     if not all(isinstance(text, str) and text for text in texts):
         raise refuse_content_part("input", "“input” has texts that are not empty; lists of tokens are not supported.")
     dimensions = body.get("dimensions")
+    # True and False are of a type of their own, so they are refused here.
     if dimensions is not None and (type(dimensions) is not int or not 1 <= dimensions <= MOST_DIMENSIONS):
         raise refuse_content_part("dimensions", f"“dimensions” must be a number from 1 to {MOST_DIMENSIONS}.")
-    if body.get("encoding_format") not in (None, "float", "base64"):
+    encoding = body.get("encoding_format")
+    if encoding not in (None, "float", "base64"):
         raise refuse_content_part("encoding_format", "“encoding_format” must be float or base64.")
-    return texts, dimensions, in_base64 if body.get("encoding_format") == "base64" else list
+    encode_vector = in_base64 if encoding == "base64" else list
+    return texts, dimensions, encode_vector
 
 
 def in_base64(vector: vectors.embeddings.Vector) -> str:
@@ -74,13 +78,14 @@ def model_named(user: Any, name: JSON) -> tuple[Provider, str]:
         raise refuse_content_part("model", "“model” must be text.")
     agents = Agent.objects.usable_by(user).published().select_related("provider")
     agent = agents.filter(name=name).nearest_first(user).first()
-    provider, model = (
-        choose_agent_embeddings(user, agent.provider)
-        if agent
-        else load_embedding_provider(user, *name.partition(":")[::2])
-    )
+    if agent:
+        provider, model = choose_agent_embeddings(user, agent.provider)
+    else:
+        provider_name, _, model_name = name.partition(":")
+        provider, model = load_embedding_provider(user, provider_name, model_name)
     if not provider.enabled:
         raise refuse_content_part("model", f"The provider “{provider.name}” is switched off.", "provider_disabled")
+    # A model without a price could be used without limit.
     if not has_price(provider, model):
         raise refuse_content_part("model", f"“{model}” has no price, so budgets could not count it.", "unknown_model")
     return provider, model

@@ -19,7 +19,8 @@ from .views import OpenAIView
 
 PREFIX = "file-"
 PURPOSES = ("user_data", "assistants", "vision")
-MOST = 1000  # of one page
+# Files of one page.
+MOST = 1000
 
 
 @extend_schema(exclude=True)
@@ -30,15 +31,18 @@ class FilesView(Audited, OpenAIView):
     parameters = {"get": ("limit", "after", "order", "purpose")}
 
     def post(self, request: Any) -> Response:
-        sent, purpose = request.FILES.get("file"), request.data.get("purpose", "user_data")
+        sent = request.FILES.get("file")
+        purpose = request.data.get("purpose", "user_data")
         if sent is None:
             raise refuse_content_part("file", "Send the content as “file” (multipart/form-data).")
         if purpose not in PURPOSES:
-            raise refuse_content_part(
-                "purpose", f"“purpose” must be one of: {', '.join(PURPOSES)}.", "unsupported_parameter"
-            )
-        if lost := sorted({*request.data} - {"file", "purpose"}):
-            raise refuse_content_part(lost[0][:80], f"There is no parameter “{lost[0][:80]}”.", "unknown_parameter")
+            message = f"“purpose” must be one of: {', '.join(PURPOSES)}."
+            raise refuse_content_part("purpose", message, "unsupported_parameter")
+        unknown = sorted({*request.data} - {"file", "purpose"})
+        if unknown:
+            name = unknown[0][:80]
+            raise refuse_content_part(name, f"There is no parameter “{name}”.", "unknown_parameter")
+        # The type that the client declares is only a hint: the content decides.
         row = storage.save_file(request.user.pk, sent.name or "file", sent, declared=sent.content_type or "")
         self.audit("created", row)
         return Response(file_json(row))
@@ -48,17 +52,26 @@ class FilesView(Audited, OpenAIView):
         limit = query.get("limit", "1000")
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MOST):
             raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST}.")
-        if query.get("order", "desc") not in ("asc", "desc"):
+        order = query.get("order", "desc")
+        if order not in ("asc", "desc"):
             raise refuse_content_part("order", "“order” can be asc or desc.")
-        is_newest_first = query.get("order") != "asc"
-        rows = StoredFile.objects.visible_to(request.user).order_by(*(["-id"] if is_newest_first else ["id"]))
+        is_newest_first = order == "desc"
+        rows = StoredFile.objects.visible_to(request.user)
+        rows = rows.order_by("-id" if is_newest_first else "id")
         if "after" in query:
             after = load_openai_file(request.user, query["after"]).pk
             rows = rows.filter(pk__lt=after) if is_newest_first else rows.filter(pk__gt=after)
         page, has_more = read_page(rows, int(limit))
         data = [file_json(row) for row in page]
-        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
-        return Response({"object": "list", "data": data, **ends, "has_more": has_more})
+        return Response(
+            {
+                "object": "list",
+                "data": data,
+                "first_id": data[0]["id"] if data else None,
+                "last_id": data[-1]["id"] if data else None,
+                "has_more": has_more,
+            }
+        )
 
 
 @extend_schema(exclude=True)
@@ -80,7 +93,8 @@ class ContentView(OpenAIView):
     """GET /v1/files/{id}/content"""
 
     def perform_content_negotiation(self, request: Any, force: bool = False) -> Any:
-        return super().perform_content_negotiation(request, force=True)  # the SDKs accept application/binary alone
+        # The SDKs accept application/binary alone.
+        return super().perform_content_negotiation(request, force=True)
 
     def get(self, request: Any, id: str) -> Any:
         return answer_with_file(load_openai_file(request.user, id), "application/octet-stream", as_attachment=True)
@@ -88,18 +102,25 @@ class ContentView(OpenAIView):
 
 def load_openai_file(user: Any, id: str) -> StoredFile:
     """Raises NotFound."""
+    rows = StoredFile.objects.visible_to(user)
+    row = None
     try:
-        row = StoredFile.objects.visible_to(user).filter(pk=UUID(id.removeprefix(PREFIX))).first()
+        row = rows.filter(pk=UUID(id.removeprefix(PREFIX))).first()
     except ValueError:
-        row = None
+        pass  # no UUID, so no file has it
     if row is None:
         raise NotFound(f"There is no file “{id[:80]}”.", code="file_not_found")
     return row
 
 
 def file_json(row: StoredFile) -> dict[str, Any]:
+    is_upload = row.source == "upload"
     return {
-        "id": f"{PREFIX}{row.pk}", "object": "file", "bytes": row.size, "created_at": int(row.created_at.timestamp()),
-        "filename": row.name, "purpose": "user_data" if row.source == "upload" else "assistants_output",
+        "id": f"{PREFIX}{row.pk}",
+        "object": "file",
+        "bytes": row.size,
+        "created_at": int(row.created_at.timestamp()),
+        "filename": row.name,
+        "purpose": "user_data" if is_upload else "assistants_output",
         "status": "processed",
-    }  # fmt: skip
+    }

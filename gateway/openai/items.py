@@ -56,7 +56,8 @@ class Items:
         makers = {BEGIN: self.begin, TEXT: self.write, REPLACED: self.replace, CLOSE: self.close,
                   CALLED: self.called, RESULT: self.finished, FILE: self.made, APPROVAL: self.asked}  # fmt: skip
         for step in self.reading.take(frame):
-            if maker := makers.get(step.kind):
+            maker = makers.get(step.kind)
+            if maker:
                 yield from maker(step)
 
     def take_stored(self, turn: Turn) -> None:
@@ -68,21 +69,28 @@ class Items:
     # -- messages ---------------------------------------------------------------------------------------------------
 
     def begin(self, step: Step) -> Iterator[Event]:
+        """A message of the agent begins, with one part."""
         item: dict[str, JSON] = {
-            "id": f"msg_{self.prefix}{step.data['turn']:04d}", "type": "message", "role": "assistant",
-            "status": "in_progress", "content": [],
-        }  # fmt: skip
+            "id": f"msg_{self.prefix}{step.data['turn']:04d}",
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
+        # Copies are sent: the item and its part grow while the events wait to be written.
         yield {"type": "response.output_item.added", "output_index": len(self.output), "item": {**item}}
-        item["content"] = [{"type": "output_text", "text": "", "annotations": [], "logprobs": []}]
+        part: dict[str, JSON] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        item["content"] = [part]
         self.output.append(item)
-        yield self.of_part("response.content_part.added", part={**item["content"][0]})
+        yield self.of_part("response.content_part.added", part={**part})
 
     def write(self, step: Step) -> Iterator[Event]:
         """In pieces that do not depend on how the text arrives, so that events have the same numbers when they are read
         again. The last one may become longer, and waits.
         """
-        self.output[-1]["content"][0]["text"] += step.data["text"]
-        *pieces, self.unsent = PIECE.findall(self.unsent + step.data["text"])
+        text = step.data["text"]
+        self.output[-1]["content"][0]["text"] += text
+        *pieces, self.unsent = PIECE.findall(self.unsent + text)
         for piece in pieces:
             yield self.of_part("response.output_text.delta", delta=piece, logprobs=[])
 
@@ -93,13 +101,15 @@ class Items:
         return iter(())
 
     def close(self, step: Step) -> Iterator[Event]:
+        """The message is complete."""
+        text = step.data["text"]
         item = self.output[-1]
         item["status"] = "completed"
         if self.unsent:
             yield self.of_part("response.output_text.delta", delta=self.unsent, logprobs=[])
         self.unsent = ""
-        yield from self.refer(len(step.data["text"]))
-        yield self.of_part("response.output_text.done", text=step.data["text"], logprobs=[])
+        yield from self.refer(len(text))
+        yield self.of_part("response.output_text.done", text=text, logprobs=[])
         yield self.of_part("response.content_part.done", part=item["content"][0])
         yield {"type": "response.output_item.done", "output_index": len(self.output) - 1, "item": item}
 
@@ -108,30 +118,33 @@ class Items:
         annotations = self.output[-1]["content"][0]["annotations"]
         for file in self.unnamed:
             annotation = {
-                "type": "url_citation", "url": file_url(file["file"]), "title": file["name"],
-                "start_index": end, "end_index": end,
-            }  # fmt: skip
+                "type": "url_citation",
+                "url": file_url(file["file"]),
+                "title": file["name"],
+                "start_index": end,
+                "end_index": end,
+            }
+            index = len(annotations)
             annotations.append(annotation)
-            place = {"annotation_index": len(annotations) - 1, "annotation": annotation}
-            yield self.of_part("response.output_text.annotation.added", **place)
+            yield self.of_part("response.output_text.annotation.added", annotation_index=index, annotation=annotation)
         self.unnamed = []
 
     def of_part(self, type: str, **more: JSON) -> Event:
         """An event about the message that is being written: nothing else is added meanwhile."""
-        place = {"item_id": self.output[-1]["id"], "output_index": len(self.output) - 1, "content_index": 0}
-        return {"type": type, **place, **more}
+        index = len(self.output) - 1
+        id = self.output[index]["id"]
+        return {"type": type, "item_id": id, "output_index": index, "content_index": 0, **more}
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
     def called(self, step: Step) -> Iterator[Event]:
         """A call of the caller's tool. One of the agent's is an item once it has its result."""
-        data = {
-            "id": bare(step.data["id"]),
-            "name": step.data["name"],
-            "arguments": render_result_value(step.data["arguments"]),
-        }
+        id = bare(step.data["id"])
+        name = step.data["name"]
+        arguments = render_result_value(step.data["arguments"])
+        data = {"id": id, "name": name, "arguments": arguments}
         if step.data["kind"] != "caller":
-            self.calls[data["id"]] = data
+            self.calls[id] = data
             return
         item = call_item(data)
         index = len(self.output)
@@ -139,11 +152,8 @@ class Items:
         begun = {**item, "arguments": "", "status": "in_progress"}
         self.output.append(item)
         yield {"type": "response.output_item.added", "output_index": index, "item": begun}
-        yield {"type": "response.function_call_arguments.delta", **place, "delta": item["arguments"]}
-        yield {
-            "type": "response.function_call_arguments.done", **place,
-            "arguments": item["arguments"], "name": item["name"],
-        }  # fmt: skip
+        yield {"type": "response.function_call_arguments.delta", **place, "delta": arguments}
+        yield {"type": "response.function_call_arguments.done", **place, "arguments": arguments, "name": name}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
     def made(self, step: Step) -> Iterator[Event]:
@@ -155,14 +165,15 @@ class Items:
         id = bare(step.data["id"])
         call = self.calls.get(id) or {"id": id, "name": step.data["name"], "arguments": "{}"}
         item = mcp_item(call, step.data)
+        arguments = item["arguments"]
         index = len(self.output)
         place = {"item_id": item["id"], "output_index": index}
         begun = {**item, "arguments": "", "output": None, "error": None, "status": "in_progress"}
         self.output.append(item)
         yield {"type": "response.output_item.added", "output_index": index, "item": begun}
         yield {"type": "response.mcp_call.in_progress", **place}
-        yield {"type": "response.mcp_call_arguments.delta", **place, "delta": item["arguments"]}
-        yield {"type": "response.mcp_call_arguments.done", **place, "arguments": item["arguments"]}
+        yield {"type": "response.mcp_call_arguments.delta", **place, "delta": arguments}
+        yield {"type": "response.mcp_call_arguments.done", **place, "arguments": arguments}
         yield {"type": f"response.mcp_call.{item['status']}", **place}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
@@ -179,10 +190,14 @@ class Items:
 
     def status(self, of_run: str) -> str:
         """A turn that waits for the caller is complete: the caller continues it."""
-        if self.reading.end is not None:
-            status = STATUS[self.reading.end["status"]]
-            return "incomplete" if self.reading.cut and status == "completed" else status
-        return "completed" if self.reading.is_paused and of_run != "cancelled" else STATUS[of_run]
+        end = self.reading.end
+        if end is None:
+            is_over = self.reading.is_paused and of_run != "cancelled"
+            return "completed" if is_over else STATUS[of_run]
+        status = STATUS[end["status"]]
+        if status == "completed" and self.reading.cut:
+            return "incomplete"
+        return status
 
     def incomplete_reason(self) -> str:
         """In the words of this API."""
@@ -194,23 +209,39 @@ class Items:
 def call_item(data: dict[str, JSON]) -> dict[str, JSON]:
     """A call of the caller's tool: {"id", "name", "arguments"}, the id without hyphens."""
     return {
-        "id": f"fc_{data['id']}", "type": "function_call", "call_id": CALL + data["id"], "name": data["name"],
-        "arguments": data["arguments"], "status": "completed",
-    }  # fmt: skip
+        "id": f"fc_{data['id']}",
+        "type": "function_call",
+        "call_id": CALL + data["id"],
+        "name": data["name"],
+        "arguments": data["arguments"],
+        "status": "completed",
+    }
 
 
 def mcp_item(data: dict[str, JSON], finished: dict[str, JSON]) -> dict[str, JSON]:
     """A call that the server made itself: for it OpenAI has the calls of remote MCP servers. `finished`: the data of
     its last event.
     """
-    is_ok = finished.get("outcome") == "ok"
     text = result_text(finished)
-    error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
+    output = None
+    error = None
+    if finished.get("outcome") == "ok":
+        status = "completed"
+        output = text
+    else:
+        status = "failed"
+        error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
     return {
-        "id": f"mcp_{data['id']}", "type": "mcp_call", "server_label": SERVER, "name": data["name"],
-        "arguments": data["arguments"], "output": text if is_ok else None, "error": None if is_ok else error,
-        "status": "completed" if is_ok else "failed", "approval_request_id": None,
-    }  # fmt: skip
+        "id": f"mcp_{data['id']}",
+        "type": "mcp_call",
+        "server_label": SERVER,
+        "name": data["name"],
+        "arguments": data["arguments"],
+        "output": output,
+        "error": error,
+        "status": status,
+        "approval_request_id": None,
+    }
 
 
 def approval_item(data: dict[str, JSON]) -> dict[str, JSON]:
@@ -224,10 +255,12 @@ def approval_item(data: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def usage_json(used: dict[str, JSON]) -> dict[str, JSON]:
+    sent = used["input_tokens"]
+    written = used["output_tokens"]
     return {
-        "input_tokens": used["input_tokens"],
+        "input_tokens": sent,
         "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": used["output_tokens"],
+        "output_tokens": written,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": used["input_tokens"] + used["output_tokens"],
+        "total_tokens": sent + written,
     }

@@ -12,7 +12,8 @@ from runs.models import Message, ToolCallRecord
 from .items import Items, call_item, mcp_item
 
 JSON = Any
-TURN_DIGITS = 4  # at the end of the id of a message that a model wrote
+# Digits at the end of the id of a message that a model wrote.
+TURN_DIGITS = 4
 
 
 def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:
@@ -31,27 +32,42 @@ def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:
 
 
 def find_call(user: Any, hex: str) -> dict[str, JSON] | None:
+    """A call that an agent made in a run of this person, if it is answered or the caller's."""
     pk = parse_hex_uuid(hex)
-    record = ToolCallRecord.objects.filter(run__principal_id=user.pk, pk=pk, parent_call=None).first() if pk else None
+    if pk is None:
+        return None
+    record = ToolCallRecord.objects.filter(run__principal_id=user.pk, pk=pk, parent_call=None).first()
     if record is None:
         return None
-    data = {"id": bare(str(record.pk)), "name": record.name, "arguments": render_result_value(record.arguments)}
+    arguments = render_result_value(record.arguments)
+    data = {"id": bare(str(record.pk)), "name": record.name, "arguments": arguments}
     if record.kind == "caller":
         return call_item(data)
-    return mcp_item(data, finished_data(record)) if record.outcome else None
+    if not record.outcome:
+        return None
+    return mcp_item(data, finished_data(record))
 
 
 def find_message(user: Any, hex: str) -> dict[str, JSON] | None:
     """A message of the person, as /input_items shows it."""
+    # Other spellings of a UUID were never answered as the id of an item.
     pk = parse_hex_uuid(hex) if len(hex) == 32 else None
-    row = Message.objects.filter(pk=pk, session__owner_id=user.pk).first() if pk else None
-    return {"type": "message", "role": row.role, "content": row.words} if row else None
+    if pk is None:
+        return None
+    row = Message.objects.filter(pk=pk, session__owner_id=user.pk).first()
+    if row is None:
+        return None
+    return {"type": "message", "role": row.role, "content": row.words}
 
 
 def find_reply(user: Any, id: str, rest: str) -> dict[str, JSON] | None:
+    """A message that the model wrote: the rows of its turn are read again, which makes the same items."""
     turn = turns.find_turn(user, rest[:-TURN_DIGITS])
     if turn is None:
         return None
     items = Items(turn.id)
     items.take_stored(turn)
-    return next((item for item in items.output if item["id"] == id), None)
+    for item in items.output:
+        if item["id"] == id:
+            return item
+    return None

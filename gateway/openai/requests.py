@@ -44,28 +44,36 @@ class Prompt:
     model: str
     parts: list[dict[str, JSON]] = field(default_factory=list)
     earlier: list[SentMessage] = field(default_factory=list)
-    results: dict[str, JSON] = field(default_factory=dict)  # of the caller's tools, by the ids of the calls
-    has_pictures: bool = False  # in the results: they reach the model as a message after them
-    continues: bool = False  # the conversation ends in results: the person writes nothing
-    has_results_alone: bool = False  # for calls of a response that is not named
+    # Results of the caller's tools, by the ids of the calls.
+    results: dict[str, JSON] = field(default_factory=dict)
+    # Whether the results have pictures, which reach the model as a message after them.
+    has_pictures: bool = False
+    # Whether the conversation ends in results: the person writes nothing.
+    continues: bool = False
+    # Whether the results are for calls of a response that is not named.
+    has_results_alone: bool = False
     approvals: dict[UUID, bool] = field(default_factory=dict)
     instructions: list[str] = field(default_factory=list)
-    has_late_instructions: bool = False  # after other messages: a part of the history, which anybody may have written
+    # Instructions after other messages are a part of the history, which anybody may have written.
+    has_late_instructions: bool = False
     tools: list[dict[str, JSON]] = field(default_factory=list)
-    tool_choice: str = ""  # “required”, or the name of the tool that has to be called
+    # “required”, or the name of the tool that has to be called.
+    tool_choice: str = ""
     is_one_call: bool = False
     stop: list[str] = field(default_factory=list)
     output_schema: dict[str, JSON] | None = None
     params: dict[str, JSON] = field(default_factory=dict)
-    summaries: list[dict[str, JSON]] = field(default_factory=list)  # made by POST /v1/responses/compact
+    # Summaries that POST /v1/responses/compact made.
+    summaries: list[dict[str, JSON]] = field(default_factory=list)
 
     def more(self, user: Any) -> dict[str, Any]:
         """Further arguments for the intake. Raises Invalid for a summary that is not this person's."""
         if any(summary["user"] != user.pk for summary in self.summaries):
-            raise refuse_content_part(
-                "input", "This is not a summary of a conversation of yours.", "invalid_encrypted_content"
-            )
-        options: dict[str, JSON] = {"output_schema": self.output_schema} if self.output_schema else {}
+            message = "This is not a summary of a conversation of yours."
+            raise refuse_content_part("input", message, "invalid_encrypted_content")
+        options: dict[str, JSON] = {}
+        if self.output_schema:
+            options["output_schema"] = self.output_schema
         if self.params:
             options["model_params"] = self.params
         if self.tool_choice:
@@ -76,10 +84,19 @@ class Prompt:
             options["stop"] = self.stop
         if self.instructions:
             options["instructions"] = "\n\n".join(self.instructions)
-        origin = "instructions in the conversation that was sent along" if self.has_late_instructions else ""
+        return {
+            "asked": options or None,
+            "tools": self.tools or None,
+            "untrusted_input": self.describe_untrusted_origin(),
+        }
+
+    def describe_untrusted_origin(self) -> str:
+        """Where instructions of unknown origin came from, or empty if there are none."""
         if any(summary["untrusted"] for summary in self.summaries):
-            origin = "openai.compaction"
-        return {"asked": options or None, "tools": self.tools or None, "untrusted_input": origin}
+            return "openai.compaction"
+        if self.has_late_instructions:
+            return "instructions in the conversation that was sent along"
+        return ""
 
 
 def start_prompt(body: Mapping[str, JSON], fields: Iterable[str], function_of: Callable[[JSON], JSON]) -> Prompt:
@@ -87,7 +104,8 @@ def start_prompt(body: Mapping[str, JSON], fields: Iterable[str], function_of: C
     has; `function_of` as for read_tools. Raises Invalid.
     """
     check_fields(body, fields)
-    prompt = Prompt(parse_text_field(body, "model"), params=parse_sampling_params(body), stop=parse_stop(body))
+    model = parse_text_field(body, "model")
+    prompt = Prompt(model, params=parse_sampling_params(body), stop=parse_stop(body))
     read_tools(prompt, body, function_of)
     return prompt
 
@@ -97,6 +115,7 @@ def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
     for name, value in body.items():
         if name in IGNORED or name in names or name in SAMPLING or name in OF_TOOLS:
             continue
+        # A parameter that is silently ignored would deceive the client.
         if name not in NEUTRAL:
             raise refuse_content_part(name[:80], f"There is no parameter “{name[:80]}”.", "unknown_parameter")
         if value not in NEUTRAL[name]:
@@ -105,7 +124,13 @@ def check_fields(body: Mapping[str, JSON], names: Iterable[str]) -> None:
 
 
 def parse_sampling_params(body: Mapping[str, JSON]) -> dict[str, JSON]:
-    return {ours: body[name] for name, ours in SAMPLING.items() if body.get(name) is not None}
+    """The parameters of the model that the request sets, by their names here."""
+    params = {}
+    for name, our_name in SAMPLING.items():
+        value = body.get(name)
+        if value is not None:
+            params[our_name] = value
+    return params
 
 
 def parse_text_field(body: Mapping[str, JSON], name: str) -> str:
@@ -117,9 +142,11 @@ def parse_text_field(body: Mapping[str, JSON], name: str) -> str:
 
 def parse_flag_field(body: Mapping[str, JSON], name: str, default: bool = False) -> bool:
     value = body.get(name)
-    if value is not None and not isinstance(value, bool):
+    if value is None:
+        return default
+    if not isinstance(value, bool):
         raise refuse_content_part(name, f"“{name}” must be true or false.")
-    return default if value is None else value
+    return value
 
 
 def parse_metadata_field(body: Mapping[str, JSON]) -> dict[str, str]:
@@ -144,23 +171,28 @@ def read_tools(prompt: Prompt, body: Mapping[str, JSON], function_of: Callable[[
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
             raise refuse_content_part(f"tools.{place}.type", "A tool must have a type, such as “function”.")
         if entry["type"] == "function":
-            prompt.tools.append(parse_function_tool(entry, f"tools.{place}", function_of))
+            tool = parse_function_tool(entry, f"tools.{place}", function_of)
+            prompt.tools.append(tool)
     apply_tool_choice(prompt, body.get("tool_choice"))
-    prompt.is_one_call = bool(prompt.tools) and not parse_flag_field(body, "parallel_tool_calls", default=True)
+    # Without tools the wish has no object, and the field is not even checked.
+    if prompt.tools:
+        may_call_several = parse_flag_field(body, "parallel_tool_calls", default=True)
+        prompt.is_one_call = not may_call_several
 
 
 def apply_tool_choice(prompt: Prompt, choice: JSON) -> None:
     """Narrow the tools to those that `tool_choice` leaves, and note a demanded call. Raises Invalid."""
-    kind = choice.get("type") if isinstance(choice, dict) else choice
+    is_object = isinstance(choice, dict)
+    kind = choice.get("type") if is_object else choice
     if kind in (None, "auto"):
         return
     if kind == "none":
         prompt.tools = []
     elif kind == "required":
         require_call(prompt, ANY)
-    elif kind == "function" and isinstance(choice, dict):
+    elif kind == "function" and is_object:
         require_call(prompt, get_function_name(choice))
-    elif kind == "allowed_tools" and isinstance(choice, dict):
+    elif kind == "allowed_tools" and is_object:
         allow_tools(prompt, choice.get("allowed_tools", choice))
     else:
         message = "“tool_choice” can be auto, none, required, a function, or allowed_tools."
@@ -179,7 +211,8 @@ def allow_tools(prompt: Prompt, allowed: JSON) -> None:
     mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
     if mode not in ("auto", "required"):
         raise refuse_content_part("tool_choice", "The mode of allowed_tools can be auto or required.")
-    names = {get_function_name(entry) for entry in allowed.get("tools") or () if isinstance(entry, dict)}
+    entries = allowed.get("tools") or ()
+    names = {get_function_name(entry) for entry in entries if isinstance(entry, dict)}
     prompt.tools = [tool for tool in prompt.tools if tool["name"] in names]
     if mode == "required":
         require_call(prompt, ANY)
@@ -188,12 +221,16 @@ def allow_tools(prompt: Prompt, allowed: JSON) -> None:
 def get_function_name(entry: dict[str, JSON]) -> str:
     """The name of a function, in either API's form."""
     function = entry.get("function")
-    return str(function.get("name") if isinstance(function, dict) else entry.get("name"))
+    if isinstance(function, dict):
+        return str(function.get("name"))
+    return str(entry.get("name"))
 
 
 def parse_stop(body: Mapping[str, JSON]) -> list[str]:
-    value = body.get("stop")
-    texts = [value] if isinstance(value, str) else value or []
+    """The texts at which the model is to stop, without empty ones."""
+    texts = body.get("stop") or []
+    if isinstance(texts, str):
+        return [texts]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise refuse_content_part("stop", "“stop” must be text or a list of texts.")
     return [text for text in texts if text]
@@ -203,18 +240,23 @@ def parse_function_tool(entry: dict[str, JSON], place: str, function_of: Callabl
     function = function_of(entry)
     if not isinstance(function, dict):
         raise refuse_content_part(place, "A function tool must describe its function.")
-    tool = {"name": function.get("name"), "input_schema": function.get("parameters") or {"type": "object"}}
-    return {**tool, "description": function["description"]} if function.get("description") else tool
+    schema = function.get("parameters") or {"type": "object"}
+    tool = {"name": function.get("name"), "input_schema": schema}
+    if function.get("description"):
+        tool["description"] = function["description"]
+    return tool
 
 
 def parse_answer_schema(format: JSON, param: str, inner: str | None) -> dict[str, JSON] | None:
-    """The schema of a structured answer, or None for text."""
+    """The schema of a structured answer, or None for text. `inner`: the field in which this API puts the schema."""
     kind = format.get("type") if isinstance(format, dict) else None
     if format is None or kind == "text":
         return None
     if kind == "json_object":
         return {"type": "object"}
-    json_schema = (format.get(inner) if inner else format) if kind == "json_schema" else None
+    json_schema = None
+    if kind == "json_schema":
+        json_schema = format.get(inner) if inner else format
     if not isinstance(json_schema, dict) or not isinstance(json_schema.get("schema"), dict):
         raise refuse_content_part(param, "The format must be text, json_object or json_schema with a schema.")
     return json_schema["schema"]
@@ -230,15 +272,20 @@ def parse_openai_parts(content: JSON, param: str) -> list[dict[str, JSON]]:
 
 
 def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
+    """One part of a message, in either API's form."""
     kind = part.get("type") if isinstance(part, dict) else None
     if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
+    # A refusal of the model is a text to the next one.
     if kind == "refusal" and isinstance(part.get("refusal"), str):
         return {"type": "text", "text": part["refusal"]}
     if kind in ("image_url", "input_image"):
-        image = part.get("image_url")
-        return parse_image_url(image.get("url") if isinstance(image, dict) else image, param)
+        url = part.get("image_url")
+        if isinstance(url, dict):
+            url = url.get("url")
+        return parse_image_url(url, param)
     if kind in ("file", "input_file"):
+        # Chat completions put the id one level deeper than responses.
         file = part.get("file") if kind == "file" else part
         if isinstance(file, dict) and isinstance(file.get("file_id"), str):
             return {"type": "file", "file": file["file_id"].removeprefix("file-")}
@@ -248,10 +295,11 @@ def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
 
 def call_id(value: JSON, param: str) -> UUID:
     """The id of one of our calls."""
+    text = str(value)
     try:
-        return UUID(hex=str(value).removeprefix(CALL))
+        return UUID(hex=text.removeprefix(CALL))
     except ValueError:
-        raise refuse_content_part(param, f"There is no call “{str(value)[:80]}” that waits for you.", "unknown_call")
+        raise refuse_content_part(param, f"There is no call “{text[:80]}” that waits for you.", "unknown_call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +311,22 @@ class Result:
 
     @classmethod
     def of(cls, content: JSON, param: str) -> "Result":
-        parts = parse_openai_parts("" if content is None else content, param)
+        if content is None:
+            content = ""
+        parts = parse_openai_parts(content, param)
         texts = [part["text"] for part in parts if part["type"] == "text"]
-        return cls("\n".join(texts), [part for part in parts if part["type"] != "text"])
+        others = [part for part in parts if part["type"] != "text"]
+        return cls("\n".join(texts), others)
 
 
 def set_results(prompt: Prompt, results: Mapping[str, Result]) -> None:
     """Results that the request ends in, by the ids of the calls."""
-    prompt.results = {id.removeprefix(CALL): parse_result_text(result.text) for id, result in results.items()}
-    prompt.has_pictures = any(result.parts for result in results.values())
+    prompt.results = {}
+    prompt.has_pictures = False
+    for id, result in results.items():
+        prompt.results[id.removeprefix(CALL)] = parse_result_text(result.text)
+        if result.parts:
+            prompt.has_pictures = True
 
 
 def iterate_turn_messages(
@@ -284,14 +339,17 @@ def iterate_turn_messages(
         return
     yield SentMessage("assistant", [{"type": "text", "text": ""}], calls)
     for call in calls:
-        if call["id"] in results:
-            yield from iterate_result_pictures(call["name"], results[call["id"]])
+        result = results.get(call["id"])
+        if result is not None:
+            yield from iterate_result_pictures(call["name"], result)
 
 
 def iterate_result_pictures(name: str, result: Result) -> Iterator[SentMessage]:
     """The pictures and files of a result: models take them in messages of the user alone."""
-    if result.parts:
-        yield SentMessage("user", [{"type": "text", "text": f"What the result of {name} shows:"}, *result.parts])
+    if not result.parts:
+        return
+    heading = {"type": "text", "text": f"What the result of {name} shows:"}
+    yield SentMessage("user", [heading, *result.parts])
 
 
 def has_content(parts: list[dict[str, JSON]]) -> bool:
@@ -300,9 +358,13 @@ def has_content(parts: list[dict[str, JSON]]) -> bool:
 
 def build_sent_call(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls."""
-    read = parse_result_text(str(arguments or "{}"))
-    return {"id": str(id)[:128], "name": str(name)[:64], "arguments": read if isinstance(read, dict) else {},
-            "result": result}  # fmt: skip
+    parsed = parse_result_text(str(arguments or "{}"))
+    return {
+        "id": str(id)[:128],
+        "name": str(name)[:64],
+        "arguments": parsed if isinstance(parsed, dict) else {},
+        "result": result,
+    }
 
 
 def require_results(calls: Iterable[JSON], results: Container[Any], param: str) -> None:
@@ -319,7 +381,10 @@ def split_last_message(prompt: Prompt, sent: list[SentMessage]) -> None:
     """
     if not sent:
         raise refuse_content_part("input", "The last message must be the user's, or results of calls.")
-    if sent[-1].role == "user":
-        prompt.earlier, prompt.parts = sent[:-1], sent[-1].parts
+    last = sent[-1]
+    if last.role == "user":
+        prompt.earlier = sent[:-1]
+        prompt.parts = last.parts
     else:
-        prompt.earlier, prompt.continues = sent, True
+        prompt.earlier = sent
+        prompt.continues = True

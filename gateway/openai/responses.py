@@ -57,8 +57,10 @@ FIELDS = (
     "model", "input", "instructions", "previous_response_id", "stream", "background", "store", "tools", "tool_choice",
     "text", "metadata",
 )  # fmt: skip
-MOST_ITEMS = 100  # of one page
-ECHO = "openai"  # where a run's metadata keeps what the response repeats of its request
+# Items of one page.
+MOST_ITEMS = 100
+# Where a run's metadata keeps what the response repeats of its request.
+ECHO = "openai"
 # What a response says of its request where the request does not say it.
 DEFAULTS: dict[str, JSON] = {
     "previous_response_id": None, "instructions": None, "tool_choice": "auto", "metadata": {}, "store": True,
@@ -76,6 +78,8 @@ LEFT_OUT = (
     "file_search_call", "code_interpreter_call", "image_generation_call",
 )  # fmt: skip
 NUMBER = re.compile("-1|[0-9]{1,12}")
+# The last event of a stream by the status of its response; there is none of its own for a cancelled one.
+LAST_EVENTS = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}
 
 
 @extend_schema(exclude=True)
@@ -85,17 +89,22 @@ class ResponsesView(OpenAIView):
     def post(self, request: Any) -> Any:
         body = get_body_fields(request)
         prompt = parse_response_request(body, request.user)
-        is_streamed, in_background = parse_flag_field(body, "stream"), parse_flag_field(body, "background")
+        is_streamed = parse_flag_field(body, "stream")
+        in_background = parse_flag_field(body, "background")
         if is_streamed:
             with count_user_stream(request.user) as respond:
                 turn = start_response_turn(request, body, prompt, is_watched=True)
                 source = stream_response_bytes(turn)
-                return respond(
-                    build_sse_response(request, source if in_background else bound(turn.run, source, request.user))
-                )
+                # A run in the background goes on when its reader leaves.
+                if not in_background:
+                    source = bound(turn.run, source, request.user)
+                return respond(build_sse_response(request, source))
+        # Nobody waits: the client asks for the response when it likes.
         if in_background:
-            return Response(response_json(start_response_turn(request, body, prompt, is_watched=False)))
+            turn = start_response_turn(request, body, prompt, is_watched=False)
+            return Response(response_json(turn))
         with WAITS.take(request.user.pk) as place:
+            # Listens before the run starts: it could end before somebody listened otherwise.
             ENDS.listen()
             turn = start_response_turn(request, body, prompt, is_watched=False)
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Reading().pause)
@@ -110,19 +119,24 @@ def start_response_turn(
         return decide_response_approvals(request, prompt)
     previous = find_previous_turn(request.user, body, own)
     more = prompt.more(request.user)
+    metadata = {**parse_metadata_field(body), ECHO: build_request_echo(body, prompt)}
     start: dict[str, Any] = {
-        "user": request.user, "key": find_key(request), "is_watched": is_watched,
-        "metadata": {**parse_metadata_field(body), ECHO: build_request_echo(body, prompt)},
-    }  # fmt: skip
+        "user": request.user,
+        "key": find_key(request),
+        "is_watched": is_watched,
+        "metadata": metadata,
+    }
     if previous is None and prompt.has_results_alone:
         calls = [call_id(id, "input") for id in prompt.results]
         previous = branches.find_asking_turn(request.user, calls)
         if previous is None:
-            return turns.answer_waiting_run(request.user, dict.fromkeys(calls))  # says why that cannot be
+            # No run waits for them: the refusal says why that cannot be.
+            return turns.answer_waiting_run(request.user, dict.fromkeys(calls))
     if previous:
+        results = {call_id(id, "input"): value for id, value in prompt.results.items()}
         return branches.continue_turn(
             previous,
-            results={call_id(id, "input"): value for id, value in prompt.results.items()},
+            results=results,
             earlier=prompt.earlier,
             parts=prompt.parts,
             has_pictures=prompt.has_pictures,
@@ -130,10 +144,12 @@ def start_response_turn(
             more=more,
             **start,
         )
-    if turn := turns.resume_matching_run(
+    # A client that sends the whole conversation again may answer a run that waits.
+    resumed = turns.resume_matching_run(
         request.user, prompt.results, prompt.earlier, prompt.model, more, has_pictures=prompt.has_pictures
-    ):
-        return turn
+    )
+    if resumed:
+        return resumed
     return turns.start_turn(
         **start,
         agent=prompt.model,
@@ -165,10 +181,14 @@ def find_previous_turn(user: Any, body: dict[str, JSON], own: Collection[str] = 
 
 def load_response_turn(user: Any, id: str, own: Collection[str] = ()) -> Turn:
     """Raises NotFound; also for a response with `store: false`, unless it is one of `own`."""
-    turn = turns.find_turn(user, id.removeprefix(PREFIX)) if id.startswith(PREFIX) else None
-    if turn is None or (id not in own and get_request_echo(turn.run).get("store") is False):
-        raise NotFound(f"There is no response “{id[:80]}”.", code="response_not_found")
-    return turn
+    turn = None
+    if id.startswith(PREFIX):
+        turn = turns.find_turn(user, id.removeprefix(PREFIX))
+    if turn is not None:
+        is_stored = get_request_echo(turn.run).get("store") is not False
+        if is_stored or id in own:
+            return turn
+    raise NotFound(f"There is no response “{id[:80]}”.", code="response_not_found")
 
 
 def decide_response_approvals(request: Any, prompt: Prompt) -> Turn:
@@ -178,10 +198,10 @@ def decide_response_approvals(request: Any, prompt: Prompt) -> Turn:
     open_ones = {row.pk: row for row in rows.filter(pk__in=prompt.approvals)}
     if len(open_ones) < len(prompt.approvals):
         raise NotFound("There is no such approval request.", code="approval_not_found")
-    decisions = [
-        (open_ones[pk], {"decision": "approve" if is_approved else "deny"})
-        for pk, is_approved in prompt.approvals.items()
-    ]
+    decisions = []
+    for pk, is_approved in prompt.approvals.items():
+        decision = "approve" if is_approved else "deny"
+        decisions.append((open_ones[pk], {"decision": decision}))
     return turns.answer_waiting_run(request.user, {}, decisions=decisions, source="openai")
 
 
@@ -196,12 +216,13 @@ class ResponseView(OpenAIView):
     def get(self, request: Any, id: str) -> Any:
         turn = load_response_turn(request.user, id)
         after = request.query_params.get("starting_after", "-1")
-        if request.query_params.get("stream") == "true":
-            if not NUMBER.fullmatch(after):
-                raise refuse_content_part("starting_after", "“starting_after” is the sequence_number of an event.")
-            with count_user_stream(request.user) as respond:
-                return respond(build_sse_response(request, stream_response_bytes(turn, int(after))))
-        return Response(response_json(turn))
+        if request.query_params.get("stream") != "true":
+            return Response(response_json(turn))
+        if not NUMBER.fullmatch(after):
+            raise refuse_content_part("starting_after", "“starting_after” is the sequence_number of an event.")
+        with count_user_stream(request.user) as respond:
+            source = stream_response_bytes(turn, int(after))
+            return respond(build_sse_response(request, source))
 
 
 @extend_schema(exclude=True)
@@ -232,12 +253,21 @@ class InputItemsView(OpenAIView):
             last = rows.filter(pk=after).first()
             if last is None:
                 raise refuse_content_part("after", "“after” must be the id of an item of this response.")
-            rows = rows.filter(seq__lt=last.seq) if is_newest_first else rows.filter(seq__gt=last.seq)
+            if is_newest_first:
+                rows = rows.filter(seq__lt=last.seq)
+            else:
+                rows = rows.filter(seq__gt=last.seq)
         page, has_more = read_page(rows, size)
         items = [item_json(row) for row in page]
-        ids = [item["id"] for item in items]
-        ends = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None}
-        return Response({"object": "list", "data": items, **ends, "has_more": has_more})
+        return Response(
+            {
+                "object": "list",
+                "data": items,
+                "first_id": items[0]["id"] if items else None,
+                "last_id": items[-1]["id"] if items else None,
+                "has_more": has_more,
+            }
+        )
 
 
 def item_json(row: Message) -> dict[str, JSON]:
@@ -247,16 +277,22 @@ def item_json(row: Message) -> dict[str, JSON]:
 
 def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
     """The size of the page, whether the newest come first, and behind which item it begins. Raises Invalid."""
-    limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after", "")
+    limit = query.get("limit", "20")
+    order = query.get("order", "desc")
+    after = query.get("after", "")
     is_number = limit.isascii() and limit.isdigit() and len(limit) < 6
     if not is_number or not 1 <= int(limit) <= MOST_ITEMS:
         raise refuse_content_part("limit", f"“limit” must be a number from 1 to {MOST_ITEMS}.")
     if order not in ("asc", "desc"):
         raise refuse_content_part("order", "“order” can be asc or desc.")
+    is_newest_first = order == "desc"
+    if not after:
+        return int(limit), is_newest_first, None
     try:
-        return int(limit), order == "desc", UUID(after.removeprefix("msg_")) if after else None
+        item_id = UUID(after.removeprefix("msg_"))
     except ValueError:
         raise refuse_content_part("after", "“after” must be the id of an item.")
+    return int(limit), is_newest_first, item_id
 
 
 # -- the request ----------------------------------------------------------------------------------------------------
@@ -265,12 +301,13 @@ def parse_item_page(query: Any) -> tuple[int, bool, UUID | None]:
 def parse_response_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     """`user`: whose earlier items the input may refer to. Raises Invalid."""
     prompt = start_prompt(body, FIELDS, lambda entry: entry)
-    text = body.get("text") or {}
-    prompt.output_schema = parse_answer_schema(
-        text.get("format") if isinstance(text, dict) else text, "text.format", None
-    )
-    if isinstance(body.get("instructions"), str):
-        prompt.instructions.append(body["instructions"])
+    answer_format = body.get("text") or {}
+    if isinstance(answer_format, dict):
+        answer_format = answer_format.get("format")
+    prompt.output_schema = parse_answer_schema(answer_format, "text.format", None)
+    instructions = body.get("instructions")
+    if isinstance(instructions, str):
+        prompt.instructions.append(instructions)
     items = parse_input_items(body, user)
     if items[-1].get("type") == "mcp_approval_response":
         prompt.approvals = dict(iterate_approval_decisions(items))
@@ -286,13 +323,17 @@ def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_anothe
     others = {id: result for id, result in results.items() if id not in calls}
     last = last_results(items, results)
     prompt.has_results_alone = not continues_another and len(last) == len(items)
+    # The calls of these results are in rows of the server, not in the input.
     is_elsewhere = continues_another or prompt.has_results_alone
     if others and not is_elsewhere:
         raise refuse_content_part("input", f"There is no call “{min(others)[:80]}” in the input.", "unknown_call")
     set_results(prompt, others if is_elsewhere else last)
-    sent = list(iterate_response_messages(items, results, prompt))
+    messages = list(iterate_response_messages(items, results, prompt))
+    sent: list[SentMessage] = []
     if is_elsewhere:
-        sent = [one for id, result in others.items() for one in iterate_result_pictures(id, result)] + sent
+        for id, result in others.items():
+            sent.extend(iterate_result_pictures(id, result))
+    sent += messages
     prompt.continues = bool(last)
     if last or (continues_another and not sent):
         prompt.earlier = sent
@@ -301,23 +342,29 @@ def read_items(prompt: Prompt, items: list[dict[str, JSON]], *, continues_anothe
 
 
 def parse_input_items(body: dict[str, JSON], user: Any = None) -> list[dict[str, JSON]]:
+    """The items of the request; a reference is replaced by the item that it names. Raises Invalid."""
     value = body.get("input")
-    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
-    if not isinstance(items, list) or not items or not all(isinstance(item, dict) for item in items):
+    if isinstance(value, str):
+        value = [{"role": "user", "content": value}]
+    is_list = isinstance(value, list) and len(value) > 0
+    if not is_list or not all(isinstance(item, dict) for item in value):
         raise refuse_content_part("input", "“input” must be text or a list of items.")
-    return [
-        references.find_item(user, str(item.get("id")), f"input.{place}") if item.get("type") == REFERENCE else item
-        for place, item in enumerate(items)
-    ]
+    items = []
+    for place, item in enumerate(value):
+        if item.get("type") == REFERENCE:
+            item = references.find_item(user, str(item.get("id")), f"input.{place}")
+        items.append(item)
+    return items
 
 
 def iterate_output_results(items: list[dict[str, JSON]]) -> dict[str, Result]:
     """The results of calls, by the ids of the calls."""
-    return {
-        str(item.get("call_id")): Result.of(item.get("output"), f"input.{place}.output")
-        for place, item in enumerate(items)
-        if item.get("type") in OUTPUTS
-    }
+    results = {}
+    for place, item in enumerate(items):
+        if item.get("type") in OUTPUTS:
+            id = str(item.get("call_id"))
+            results[id] = Result.of(item.get("output"), f"input.{place}.output")
+    return results
 
 
 def last_results(items: list[dict[str, JSON]], results: dict[str, Result]) -> dict[str, Result]:
@@ -331,11 +378,13 @@ def last_results(items: list[dict[str, JSON]], results: dict[str, Result]) -> di
 
 
 def iterate_approval_decisions(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
+    """The id of each approval that the items decide, and whether it is granted."""
     for place, item in enumerate(items):
-        if item.get("type") == "mcp_approval_response":
-            param = f"input.{place}"
-            approval_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
-            yield call_id(approval_id, f"{param}.approval_request_id"), parse_flag_field(item, "approve")
+        if item.get("type") != "mcp_approval_response":
+            continue
+        request_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
+        approval_id = call_id(request_id, f"input.{place}.approval_request_id")
+        yield approval_id, parse_flag_field(item, "approve")
 
 
 def iterate_response_messages(
@@ -343,67 +392,77 @@ def iterate_response_messages(
 ) -> Iterator[SentMessage]:
     """The messages. Calls that were made together are one message of the assistant."""
     calls: list[dict[str, JSON]] = []
-    is_answered = False  # a call after a result was made in another turn of the model
+    # A call after a result was made in another turn of the model.
+    is_answered = False
     has_begun = False
     for place, item in enumerate(items):
-        kind, param = item.get("type", "message"), f"input.{place}"
+        kind = item.get("type", "message")
+        param = f"input.{place}"
         if kind in CALLS and not is_answered:
             calls.append(made_call(item, results, param))
             continue
+        # Results were read before: they are put into the calls that they answer.
         if kind in OUTPUTS:
             is_answered = True
             continue
         if calls and kind not in LEFT_OUT:
             yield from iterate_turn_messages([], calls, results)
-            calls, is_answered = [], False
+            calls = []
+            is_answered = False
         if kind in CALLS:
             calls = [made_call(item, results, param)]
         elif kind == "message":
             is_instruction = item.get("role") in ("system", "developer")
-            prompt.has_late_instructions = prompt.has_late_instructions or (is_instruction and has_begun)
-            has_begun = has_begun or not is_instruction
+            if is_instruction and has_begun:
+                prompt.has_late_instructions = True
+            if not is_instruction:
+                has_begun = True
             yield from parse_message_item(item, prompt, param)
         elif kind == "compaction":
-            prompt.summaries.append(
-                summaries.open_sealed_summary(item.get("encrypted_content"), f"{param}.encrypted_content")
-            )
-            text = summaries.INTRODUCTION + prompt.summaries[-1]["text"]
-            yield SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
+            yield open_compaction_item(item, prompt, param)
         elif kind not in LEFT_OUT:
-            raise refuse_content_part(
-                f"{param}.type", f"An item of type “{str(kind)[:40]}” cannot be sent.", "unsupported_item"
-            )
+            message = f"An item of type “{str(kind)[:40]}” cannot be sent."
+            raise refuse_content_part(f"{param}.type", message, "unsupported_item")
     yield from iterate_turn_messages([], calls, results)
+
+
+def open_compaction_item(item: dict[str, JSON], prompt: Prompt, param: str) -> SentMessage:
+    """The summary in an item that the compact endpoint made, as a message of the assistant."""
+    summary = summaries.open_sealed_summary(item.get("encrypted_content"), f"{param}.encrypted_content")
+    prompt.summaries.append(summary)
+    text = summaries.INTRODUCTION + summary["text"]
+    return SentMessage("assistant", [{"type": "text", "text": text}], is_sealed=True)
 
 
 def parse_message_item(item: dict[str, JSON], prompt: Prompt, param: str) -> Iterator[SentMessage]:
     """A message; those of the system become instructions of this run."""
-    role, param = item.get("role"), f"{param}.content"
+    role = item.get("role")
+    content = item.get("content")
+    param = f"{param}.content"
     if role in ("system", "developer"):
-        prompt.instructions.append(Result.of(item.get("content"), param).text)
+        prompt.instructions.append(Result.of(content, param).text)
         return
     if role not in ("user", "assistant"):
         raise refuse_content_part(param, "A role must be system, developer, user or assistant.")
-    parts = parse_openai_parts(item.get("content"), param)
+    parts = parse_openai_parts(content, param)
     if role == "user" or has_content(parts):
         yield SentMessage(role, parts)
 
 
 def made_call(item: dict[str, JSON], results: dict[str, Result], param: str) -> dict[str, JSON]:
     """A call in the form of Message.tool_calls. Raises Invalid if it has no result."""
+    name = item.get("name")
     if item["type"] == "mcp_call":
-        result = item.get("output") if item.get("error") is None else item["error"]
-        return build_sent_call(
-            item.get("id"), item.get("name"), item.get("arguments"), render_result_value(result or "")
-        )
+        result = item["error"] if item.get("error") is not None else item.get("output")
+        return build_sent_call(item.get("id"), name, item.get("arguments"), render_result_value(result or ""))
     id = str(item.get("call_id"))
     require_results([id], results, param)
+    result_text = results[id].text
     if item["type"] == "custom_tool_call":
-        return {
-            **build_sent_call(id, item.get("name"), "", results[id].text),
-            "arguments": {"input": item.get("input")},
-        }
-    return build_sent_call(id, item.get("name"), item.get("arguments"), results[id].text)
+        call = build_sent_call(id, name, "", result_text)
+        call["arguments"] = {"input": item.get("input")}
+        return call
+    return build_sent_call(id, name, item.get("arguments"), result_text)
 
 
 # -- the answer -----------------------------------------------------------------------------------------------------
@@ -416,18 +475,23 @@ def build_request_echo(body: dict[str, JSON], prompt: Prompt) -> dict[str, JSON]
     echo = {name: body[name] for name in kept if body.get(name) is not None}
     if prompt.is_one_call:
         echo["parallel_tool_calls"] = False
+    # The response must not claim that the model could call the others.
     if "tools" in echo:
         echo["tools"] = [tool for tool in body["tools"] if tool["type"] == "function"]
     return echo
 
 
 def get_request_echo(run: Run) -> dict[str, JSON]:
-    echo = run.metadata.get(ECHO) if isinstance(run.metadata, dict) else None
+    """What was stored by `build_request_echo`; empty for a run that began elsewhere."""
+    if not isinstance(run.metadata, dict):
+        return {}
+    echo = run.metadata.get(ECHO)
     return echo if isinstance(echo, dict) else {}
 
 
 def response_json(turn: Turn) -> dict[str, JSON]:
     """The response as its rows say now."""
+    # The run may have gone on since the turn was loaded.
     refresh(turn.run)
     items = load_turn_items(turn)
     items.take_stored(turn)
@@ -439,16 +503,18 @@ def load_turn_items(turn: Turn) -> Items:
     if not turn.after:
         return Items(turn.id)
     rows = ToolCallRecord.objects.filter(run=turn.run, parent_call=None)
-    calls = {
-        row.pk.hex: {"id": row.pk.hex, "name": row.name, "arguments": render_result_value(row.arguments)}
-        for row in rows.only("id", "name", "arguments")
-    }
+    calls = {}
+    for row in rows.only("id", "name", "arguments"):
+        id = row.pk.hex
+        calls[id] = {"id": id, "name": row.name, "arguments": render_result_value(row.arguments)}
     return Items(turn.id, calls)
 
 
 def status_of_run(run: Run) -> str:
     """A run that its caller left behind still waits, as far as its responses are concerned."""
-    return Run.Status.WAITING if run.cancel_reason == turns.GONE_ON else run.status
+    if run.cancel_reason == turns.GONE_ON:
+        return Run.Status.WAITING
+    return run.status
 
 
 def refresh(run: Run) -> None:
@@ -456,14 +522,14 @@ def refresh(run: Run) -> None:
 
 
 def serialize_openai_response(turn: Turn, items: Items, of_run: str) -> dict[str, JSON]:
-    status = items.status(of_run)
-    return {
+    response = {
         "id": PREFIX + turn.id,
         "object": "response",
         "output": items.output,
-        **serialize_response_state(turn, items, status),
-        **serialize_request_echo(turn.run),
     }
+    response.update(serialize_response_state(turn, items, items.status(of_run)))
+    response.update(serialize_request_echo(turn.run))
+    return response
 
 
 def serialize_response_state(turn: Turn, items: Items, status: str) -> dict[str, JSON]:
@@ -482,7 +548,8 @@ def serialize_response_state(turn: Turn, items: Items, status: str) -> dict[str,
         state["completed_at"] = int(run.finished_at.timestamp())
     if status == "incomplete":
         state["incomplete_details"] = {"reason": items.incomplete_reason()}
-    if status == "failed" and (error := end.get("error")):
+    error = end.get("error")
+    if status == "failed" and error:
         state["error"] = {"code": error["code"], "message": error["message"]}
     if status in ("completed", "incomplete", "failed"):
         state["usage"] = usage_json(items.reading.spent(turn))
@@ -492,14 +559,15 @@ def serialize_response_state(turn: Turn, items: Items, status: str) -> dict[str,
 def serialize_request_echo(run: Run) -> dict[str, JSON]:
     """The fields of a response that repeat its request."""
     echo = get_request_echo(run)
-    agent = run.agent.name if run.agent else turns.ROUTER
-    return {
-        **DEFAULTS,
-        **{name: echo[name] for name in (*DEFAULTS, *SAMPLING) if name in echo},
-        "model": echo.get("model") or agent,
-        "tools": [tool_json(tool) for tool in echo.get("tools", ())],
-        "text": {"format": {"type": "text"}, **echo.get("text", {})},
-    }
+    fields = dict(DEFAULTS)
+    for name in (*DEFAULTS, *SAMPLING):
+        if name in echo:
+            fields[name] = echo[name]
+    agent_name = run.agent.name if run.agent else turns.ROUTER
+    fields["model"] = echo.get("model") or agent_name
+    fields["tools"] = [tool_json(tool) for tool in echo.get("tools", ())]
+    fields["text"] = {"format": {"type": "text"}, **echo.get("text", {})}
+    return fields
 
 
 def tool_json(tool: dict[str, JSON]) -> dict[str, JSON]:
@@ -527,7 +595,8 @@ async def stream_response_bytes(turn: Turn, after: int = -1) -> AsyncIterator[by
 
 async def stream_response_events(turn: Turn, after: int = -1) -> AsyncIterator[dict[str, JSON]]:
     """An empty one says that the turn goes on."""
-    items, numbers = await in_thread(load_turn_items, turn), Numbers(after)
+    items = await in_thread(load_turn_items, turn)
+    numbers = Numbers(after)
     begun = serialize_openai_response(turn, items, "running")
     for name in ("created", "in_progress"):
         for piece in numbers.take({"type": f"response.{name}", "response": begun}):
@@ -540,6 +609,6 @@ async def stream_response_events(turn: Turn, after: int = -1) -> AsyncIterator[d
                 yield piece
     await in_thread(refresh, turn.run)
     ended = serialize_openai_response(turn, items, status_of_run(turn.run))
-    name = {"failed": "failed", "cancelled": "failed", "incomplete": "incomplete"}.get(ended["status"], "completed")
+    name = LAST_EVENTS.get(ended["status"], "completed")
     for piece in numbers.take({"type": f"response.{name}", "response": ended}):
         yield piece

@@ -21,7 +21,8 @@ from .views import convert_openai_error, convert_openai_status, error_json
 JSON = Any
 TYPE = "response.create"
 LAST = ("response.completed", "response.incomplete", "response.failed")
-OURS = ("type", "stream", "background", "generate")  # of the transport; the rest is the body of POST /v1/responses
+# Fields of the transport. The rest is the body of POST /v1/responses.
+OURS = ("type", "stream", "background", "generate")
 log = logging.getLogger(__name__)
 
 
@@ -30,20 +31,24 @@ class ResponsesConsumer(Authenticated):
     is_busy = False
 
     async def begin(self) -> tuple[int, str]:
-        self.own: dict[str, str] = {}  # responses of this connection, and those that they continue
+        # Responses of this connection, and those that they continue.
+        self.own: dict[str, str] = {}
         return 0, ""
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        if too_many := await self.counted():
+        too_many = await self.counted()
+        if too_many:
             return await self.turn_away(*too_many)
         if not isinstance(content, dict) or content.get("type") != TYPE:
             return await self.refuse(400, "unknown_frame", f"Send a JSON object of the type {TYPE}.")
         if self.is_busy:
             message = "This connection is working on another response."
             return await self.refuse(409, "response_already_in_flight", message)
+        # The socket goes on reading while the response is written.
         self.is_busy = True
         task = asyncio.create_task(self.respond(content))
-        self.followers = [*(one for one in self.followers if not one.done()), task]
+        working = [one for one in self.followers if not one.done()]
+        self.followers = [*working, task]
 
     async def respond(self, frame: dict[str, JSON]) -> None:
         previous = str(frame.get("previous_response_id") or "")
@@ -87,10 +92,10 @@ class ResponsesConsumer(Authenticated):
         if frame.get("generate") is False:
             raise Invalid("“generate” cannot be false: nothing is prepared ahead.", code="unsupported_parameter")
         body = {name: value for name, value in frame.items() if name not in OURS}
+        prompt = parse_response_request(body, self.user)
         request = SimpleNamespace(user=self.user, auth=self.key)
-        return start_response_turn(
-            request, body, parse_response_request(body, self.user), is_watched=True, own=self.own
-        )
+        return start_response_turn(request, body, prompt, is_watched=True, own=self.own)
 
     async def refuse(self, status: int, code: str, message: str) -> None:
-        await self.send_json({"type": "error", "status": status, "error": error_json(message, code, status)})
+        error = error_json(message, code, status)
+        await self.send_json({"type": "error", "status": status, "error": error})

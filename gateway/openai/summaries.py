@@ -13,7 +13,8 @@ INTRODUCTION = "Summary of the conversation before this point:\n"
 
 
 def seal_summary(run: Run, text: str) -> str:
-    return encrypt(json.dumps({"user": run.principal_id, "text": text, "untrusted": run.has_untrusted}))
+    summary = {"user": run.principal_id, "text": text, "untrusted": run.has_untrusted}
+    return encrypt(json.dumps(summary))
 
 
 def open_sealed_summary(content: Any, param: str) -> dict[str, Any]:

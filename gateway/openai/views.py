@@ -42,20 +42,27 @@ def convert_openai_status(status: int) -> int:
 
 def convert_openai_error(error: dict[str, Any], status: int) -> dict[str, Any]:
     """An error of Muster in OpenAI's form."""
+    message = error["message"]
     details = error.get("details") or [{}]
-    param = str(details[0].get("field")).removeprefix("model_params.") if details[0] else None
-    words = [error["message"], describe_first_problem(details[0], error["message"]), error.get("hint")]
-    return error_json(" ".join(filter(None, words)), error["code"], status, param)
+    first = details[0]
+    # OpenAI's parameters of the model stand at the top of the body, ours in an object.
+    param = str(first.get("field")).removeprefix("model_params.") if first else None
+    sentences = [message, describe_first_problem(first, message), error.get("hint")]
+    text = " ".join(filter(None, sentences))
+    return error_json(text, error["code"], status, param)
 
 
 def describe_first_problem(detail: dict[str, Any], message: str) -> str:
     """The first problem in words, unless the message says it."""
     problem = str(detail.get("message", ""))
-    return "" if not problem or problem in message else f"{detail.get('field')}: {problem}."
+    if not problem or problem in message:
+        return ""
+    return f"{detail.get('field')}: {problem}."
 
 
 def error_json(message: str, code: str, status: int = 500, param: str | None = None) -> dict[str, Any]:
-    kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    other_kind = "server_error" if status >= 500 else "invalid_request_error"
+    kind = KINDS.get(status, other_kind)
     return {"message": message, "type": kind, "param": param, "code": code}
 
 
@@ -79,12 +86,14 @@ class ModelsView(OpenAIView):
 
     def get(self, request: Any) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner").order_by("name")
-        seen: dict[str, Agent] = {}
+        by_name: dict[str, Agent] = {}
+        # Of several agents with one name, a request means the nearest to its person.
         for agent in agents.nearest_first(request.user):
-            seen.setdefault(agent.name, agent)
-        models = [model_json(agent.name, agent) for agent in sorted(seen.values(), key=lambda one: one.name)]
-        router = [] if ROUTER in seen else [model_json(ROUTER, None)]
-        return Response({"object": "list", "data": [*models, *router]})
+            by_name.setdefault(agent.name, agent)
+        models = [model_json(name, by_name[name]) for name in sorted(by_name)]
+        if ROUTER not in by_name:
+            models.append(model_json(ROUTER, None))
+        return Response({"object": "list", "data": models})
 
 
 @extend_schema(exclude=True)
@@ -92,16 +101,25 @@ class ModelView(OpenAIView):
     def get(self, request: Any, name: str) -> Response:
         agents = Agent.objects.usable_by(request.user).published().select_related("owner")
         model_name, version = parse_pinned_agent(name)
-        agent = agents.filter(name=model_name).nearest_first(request.user).first() if "\0" not in model_name else None
-        is_there = agent.versions.filter(number=version or 1).exists() if agent else name == ROUTER
+        agent = None
+        # PostgreSQL refuses to compare a text with this character.
+        if "\0" not in model_name:
+            agent = agents.filter(name=model_name).nearest_first(request.user).first()
+        if agent:
+            is_there = agent.versions.filter(number=version or 1).exists()
+        else:
+            is_there = name == ROUTER
         if not is_there:
-            raise NotFound(
-                f"There is no model “{name[:80]}”.", code="model_not_found", hint="GET /v1/models lists them."
-            )
+            message = f"There is no model “{name[:80]}”."
+            raise NotFound(message, code="model_not_found", hint="GET /v1/models lists them.")
         return Response(model_json(name, agent))
 
 
 def model_json(name: str, agent: Agent | None) -> dict[str, Any]:
-    created = int(agent.created_at.timestamp()) if agent else 0
-    owner = agent.owner.get_username() if agent and agent.owner else "site"
-    return {"id": name, "object": "model", "created": created, "owned_by": owner}
+    created = 0
+    owner_name = "site"
+    if agent:
+        created = int(agent.created_at.timestamp())
+        if agent.owner:
+            owner_name = agent.owner.get_username()
+    return {"id": name, "object": "model", "created": created, "owned_by": owner_name}

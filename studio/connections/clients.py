@@ -130,7 +130,7 @@ def render_clients(request: HttpRequest, client: Client | None = None, secret: s
     keys = list(ApiKey.objects.visible_to(request.user).order_by("-created_at", "-pk")[:KEYS])
     for key in keys:
         key.may = describe_key_scopes(key.scopes)
-    return render_shell_page(request, "clients.html", _("Clients"), entries=entries, keys=keys)
+    return render_shell_page(request, "clients.html", _("API keys"), entries=entries, keys=keys)
 
 
 def describe_key_scopes(scopes: list[str]) -> str:

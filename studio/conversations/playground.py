@@ -13,7 +13,7 @@ from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
-from ..base import may_author, parse_small_number, read_uuid, render_shell_page, require_login
+from ..base import parse_small_number, read_uuid, render_shell_page, require_login
 from . import conversation
 from .sessions import find_session
 
@@ -43,7 +43,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     return render_shell_page(
         request,
         "playground.html",
-        _("Playground") if may_author(user) else _("Chat"),
+        _("Chat"),
         agents=offered,
         agent=agent_name,
         session=session,

@@ -12,7 +12,7 @@ from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
 from runs.models import Message, Session
 
-from ..base import keyset, may_author, render_shell_page, require_login
+from ..base import keyset, render_shell_page, require_login
 from . import message_files
 
 # Messages on one page.
@@ -30,9 +30,8 @@ def session_list(request: HttpRequest) -> HttpResponse:
     counts = dict(by_session.annotate(Count("pk")))
     for session in sessions:
         session.message_count = counts.get(session.pk, 0)
-    title = _("Sessions") if may_author(request.user) else _("History")
     return render_shell_page(
-        request, "sessions.html", title, sessions=sessions, older=older, search=" ".join(search.split())
+        request, "sessions.html", _("History"), sessions=sessions, older=older, search=" ".join(search.split())
     )
 
 

@@ -104,7 +104,8 @@ def close_archive(tar: tarfile.TarFile, manifest: Manifest) -> None:
     """Write the manifest: an archive without one is incomplete."""
     text = json.dumps(asdict(manifest), indent=1).encode()
     entry = tarfile.TarInfo(MANIFEST)
-    entry.size, entry.mode = len(text), 0o600
+    entry.size = len(text)
+    entry.mode = 0o600
     tar.addfile(entry, io.BytesIO(text))
 
 

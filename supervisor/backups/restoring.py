@@ -60,7 +60,8 @@ def restore_files(archive: Archive) -> None:
     store = storage.get_storage()
     for name in archive.manifest.files:
         with archive.member(f"files/{name}") as content:
-            if store.exists(name) and store.size(name) == archive.manifest.members[f"files/{name}"]["bytes"]:
+            size = archive.manifest.members[f"files/{name}"]["bytes"]
+            if store.exists(name) and store.size(name) == size:
                 continue
             store.delete(name)
             if store.save(name, File(content)) != name:

@@ -78,7 +78,7 @@ def state(browser: Any, live: Any) -> Any:
     page.get_by_role("alert").wait_for()
     page.fill("#id_password", password)
     page.click("button.primary")
-    page.get_by_role("heading", name=re.compile("First steps|Dashboard")).wait_for()
+    page.get_by_role("heading", name=re.compile("First steps|Dashboard|Chat")).wait_for()
     kept = context.storage_state()
     context.close()
     return kept

@@ -61,6 +61,7 @@ def test_every_list_and_form_of_the_admin(device, open_page):
 def test_the_admin_is_reached_and_left_by_the_same_menu(open_page):
     page = open_page("/runs/", PHONE)
     page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Settings", exact=True).click()
     page.get_by_role("link", name="Admin", exact=True).click()
     page.get_by_role("link", name="Budgets").click()
     page.get_by_role("navigation", name="People and limits").get_by_role("link", name="Keys").click()

@@ -231,6 +231,7 @@ def test_a_colleague_approves(sit_down, people):
 def test_a_device_is_connected_with_the_commands_of_the_page(sit_down, tmp_path):
     one = sit_down("author")
     page = one.page
+    one.click(page.get_by_role("navigation").get_by_role("link", name="Connections"))
     one.click(page.get_by_role("navigation").get_by_role("link", name="Devices"))
     one.button("Pair a device")
     commands = [page.locator(f"#{name}-command").inner_text() for name in ("install", "pair", "run")]

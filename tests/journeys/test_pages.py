@@ -345,7 +345,8 @@ def test_the_keyboard_reaches_the_content_and_the_theme_is_kept(open_page):
 def test_the_phone_has_a_menu(open_page):
     page = open_page("/", PHONE)
     page.get_by_role("button", name="Menu").click()
-    page.get_by_role("link", name="Sessions").click()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Chat").click()
+    page.get_by_role("navigation", name="Chat").get_by_role("link", name="History").click()
     page.wait_for_url("**/sessions/")
 
 
@@ -356,7 +357,7 @@ def test_pages_are_useful_before_their_scripts_come(open_page, helpers, live):
     page.route("**/*.js", lambda route: held.append(route))
     page.goto("/", wait_until="commit")
     page.get_by_role("heading", name="Newest runs").wait_for()
-    page.get_by_role("link", name="Playground").click(no_wait_after=True)
+    page.get_by_role("navigation").get_by_role("link", name="Chat").click(no_wait_after=True)
     page.locator("#text").fill("Hello there")
     assert page.get_by_role("button", name="Send").is_disabled()
     for route in held:

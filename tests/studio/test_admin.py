@@ -105,7 +105,8 @@ def test_the_admin_has_the_navigation_theme_and_content_policy_of_the_pages(site
         for path in ("/runs/", "/admin/", "/admin/agents/agent/", f"/admin/agents/agent/{agent.pk}/change/")
     ]
     navigation = [re.findall(r'<li><a href="([^"]+)"', page.content.decode().split("</nav>")[0]) for page in pages]
-    assert all(found == navigation[0] and "/admin/" in found for found in navigation)
+    assert all(found == navigation[0] for found in navigation)
+    assert '<a href="/admin/" aria-current="page">' in pages[1].content.decode()  # a tab of the settings
     for page in pages:
         html = page.content.decode()
         assert 'data-theme="dark"' in html and "muster/app.css" in html

@@ -13,11 +13,18 @@ def menu(browser, path="/approvals/"):
     return [re.sub(r"<[^>]+>", "", link).strip() for link in re.findall(r"<li>(.*?)</li>", nav, re.S)]
 
 
+def tabs(browser, path):
+    html = browser.get(path).content.decode()
+    found = re.search(r'<nav class="tabs".*?</nav>', html, re.S)
+    return re.findall(r'href="([^"]+)"', found[0]) if found else []
+
+
 @pytest.mark.parametrize(("role", "more"), [("viewer", []), ("operator", ["Schedules", "Devices"])])
-def test_people_who_do_not_author_see_chat_approvals_history_and_files(role, more, alice, signed_in, settings):
+def test_people_who_do_not_author_see_chat_approvals_and_what_is_known_of_them(role, more, alice, signed_in, settings):
     settings.DEFAULT_ROLE = role
     browser = signed_in(alice)
-    assert menu(browser) == ["Chat", "Approvals", "History", "Files", *more]
+    assert menu(browser) == ["Chat", "Approvals", "Knowledge", *more]
+    assert tabs(browser, "/memory/") == ["/memory/", "/records/"]
     for path in ("/playground/", "/sessions/", "/account/", "/schedules/", "/devices/"):
         assert "Your role on this site lets you read" not in browser.get(path).content.decode(), path
     for path in ("/agents/", "/functions/", "/chains/", "/providers/"):
@@ -28,9 +35,39 @@ def test_people_who_do_not_author_see_chat_approvals_history_and_files(role, mor
 def test_authors_see_the_rest(role, alice, signed_in, settings):
     settings.DEFAULT_ROLE = role
     seen = menu(signed_in(alice))
-    assert {"Dashboard", "Playground", "Runs", "Agents", "Functions", "Chains", "Providers", "First steps"} <= set(seen)
-    assert "Admin" not in seen
+    assert seen == [
+        "Chat", "Approvals", "Agents", "Functions", "Chains", "Skills", "Knowledge", "Connections", "Runs", "Schedules",
+        "Dashboard", "Settings", "First steps",
+    ]  # fmt: skip
     assert "Your role on this site lets you read" not in signed_in(alice).get("/agents/").content.decode()
+
+
+def test_the_first_steps_leave_the_menu_with_the_first_published_agent(alice, agent, signed_in):
+    assert "First steps" in menu(signed_in(alice))
+    agent.publish()
+    assert "First steps" not in menu(signed_in(alice))
+
+
+def test_pages_of_one_entry_are_tabs_of_each_other_and_the_entry_is_marked_on_all(alice, signed_in):
+    browser = signed_in(alice)
+    for pages, entry in (
+        (["/playground/", "/sessions/", "/prompts/", "/files/"], "Chat"),
+        (["/collections/", "/memory/", "/records/"], "Knowledge"),
+        (["/connections/", "/devices/"], "Connections"),
+        (["/providers/", "/teams/", "/clients/", "/audit/"], "Settings"),
+    ):
+        for path in pages:
+            html = browser.get(path).content.decode()
+            assert tabs(browser, path) == pages, path
+            assert html.count('aria-current="page"') == 2, path
+            assert entry in re.search(r'<li><a href="[^"]+" aria-current="page">.*?</li>', html, re.S)[0], path
+    for path in ("/runs/", "/agents/", "/"):
+        assert tabs(browser, path) == []
+
+
+def test_the_admin_is_a_tab_of_the_settings_for_the_staff(site_admin, alice, signed_in):
+    assert tabs(signed_in(site_admin), "/providers/")[-1] == "/admin/"
+    assert "/admin/" not in tabs(signed_in(alice), "/providers/")
 
 
 def test_a_role_on_the_site_counts_more_than_the_default(alice, signed_in, settings):
@@ -52,16 +89,11 @@ def test_people_who_do_not_author_are_led_to_no_page_for_authors(role, alice, si
         assert answer.status_code == 403 and "role “author”" in answer.content.decode(), path
 
 
-def test_pages_are_called_as_in_the_menu(alice, signed_in, settings):
-    def headings():
-        return [
-            re.search(r"<h1>(.*?)</h1>", signed_in(alice).get(path).content.decode())[1]
-            for path in ("/playground/", "/sessions/")
-        ]
-
-    assert headings() == ["Playground", "Sessions"]
-    settings.DEFAULT_ROLE = "operator"
-    assert headings() == ["Chat", "History"]
+@pytest.mark.parametrize("role", ["author", "operator"])
+def test_pages_are_called_as_in_the_menu(role, alice, signed_in, settings):
+    settings.DEFAULT_ROLE = role
+    for path, name in (("/playground/", "Chat"), ("/sessions/", "History")):
+        assert re.search(r"<h1>(.*?)</h1>", signed_in(alice).get(path).content.decode())[1] == name
 
 
 def test_viewers_learn_before_they_write_that_they_cannot_send(alice, agent, signed_in, settings):

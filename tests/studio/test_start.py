@@ -28,10 +28,12 @@ def test_a_link_that_asked_for_the_login_is_followed(client, db):
     assert signs_in(client, "newcomer", next="/runs/") == "/runs/"
 
 
-def test_who_may_not_author_lands_on_the_usual_page(client, db, settings):
+def test_who_may_not_author_lands_in_the_chat(client, db, settings):
     settings.DEFAULT_ROLE = "operator"
     get_user_model().objects.create_user("reader", password="a long enough one")
-    assert signs_in(client, "reader") == "/"
+    assert signs_in(client, "reader") == "/playground/"
+    client.post("/logout/")
+    assert signs_in(client, "reader", next="/memory/") == "/memory/"
 
 
 def test_rows_of_the_installation_tick_nothing(alice, signed_in, agent, version, offline):

@@ -56,7 +56,8 @@ class AsyncMessage:
     async def start(self) -> AsyncRun:
         """Return the run at once."""
         request = self._request(self._body, Prefer="respond-async")
-        return self._answered(await self._transport.json(request)).run
+        answer = self._answered(await self._transport.json(request))
+        return answer.run
 
     def stream(self) -> AsyncStream:
         """The run's events as they happen: `with message.stream() as events: for event in events: …`"""
@@ -69,14 +70,10 @@ class AsyncMessage:
     def _answered(self, body: dict[str, Any]) -> AsyncAnswer:
         if self._conversation is not None:
             self._conversation.session = body["session"]
+        run = AsyncRun(self._transport, body["run"])
         reply = body.get("reply")
-        return AsyncAnswer(
-            run=AsyncRun(self._transport, body["run"]),
-            session=body["session"],
-            text=reply["text"] if reply else None,
-            output=body.get("output"),
-            route=body.get("route"),
-        )
+        text = reply["text"] if reply else None
+        return AsyncAnswer(run, body["session"], text, body.get("output"), body.get("route"))
 
 
 class AsyncMessageStream(AsyncStream):

@@ -57,7 +57,8 @@ class Message:
     def start(self) -> Run:
         """Return the run at once."""
         request = self._request(self._body, Prefer="respond-async")
-        return self._answered(self._transport.json(request)).run
+        answer = self._answered(self._transport.json(request))
+        return answer.run
 
     def stream(self) -> Stream:
         """The run's events as they happen: `with message.stream() as events: for event in events: …`"""
@@ -70,14 +71,10 @@ class Message:
     def _answered(self, body: dict[str, Any]) -> Answer:
         if self._conversation is not None:
             self._conversation.session = body["session"]
+        run = Run(self._transport, body["run"])
         reply = body.get("reply")
-        return Answer(
-            run=Run(self._transport, body["run"]),
-            session=body["session"],
-            text=reply["text"] if reply else None,
-            output=body.get("output"),
-            route=body.get("route"),
-        )
+        text = reply["text"] if reply else None
+        return Answer(run, body["session"], text, body.get("output"), body.get("route"))
 
 
 class MessageStream(Stream):

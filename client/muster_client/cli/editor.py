@@ -131,16 +131,19 @@ class Editor:
     @in_its_form
     async def list_sessions(self, cwd: str | None = None, **more: Any) -> ListSessionsResponse:
         """Those that an editor opened; the server keeps the folder of each."""
-        sessions = [
-            SessionInfo(session_id=kept["id"], cwd=kept["cwd"], title=row.get("title"), updated_at=row["updated_at"])
-            for row, kept in await self.kept()
-            if cwd in (None, kept["cwd"])
-        ]
+        sessions = []
+        for row, kept in await self.list_kept_sessions():
+            if cwd not in (None, kept["cwd"]):
+                continue
+            session = SessionInfo(
+                session_id=kept["id"], cwd=kept["cwd"], title=row.get("title"), updated_at=row["updated_at"]
+            )
+            sessions.append(session)
         return ListSessionsResponse(sessions=sessions)
 
     @in_its_form
     async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
-        row = next((row for row, kept in await self.kept() if kept["id"] == session_id), None)
+        row = await self.find_kept_session(session_id)
         if row is None:
             raise RequestError(-32002, "There is no such session among your newest ones.", {"sessionId": session_id})
         talk = Talk(session_id, cwd, row.get("agent") or self.first, session=row["id"])
@@ -152,11 +155,23 @@ class Editor:
         self.talks[talk.id] = talk
         return LoadSessionResponse(modes=await self.modes(talk))
 
-    async def kept(self) -> list[tuple[Any, dict[str, str]]]:
+    async def find_kept_session(self, session_id: str) -> Any:
+        """The server's row of a session of the editor; None if it is not among the newest."""
+        for row, kept in await self.list_kept_sessions():
+            if kept["id"] == session_id:
+                return row
+        return None
+
+    async def list_kept_sessions(self) -> list[tuple[Any, dict[str, str]]]:
         """(row, what this program keeps of it), newest first."""
         rows = await self.muster.sessions.list(ordering="-updated_at").take(NEWEST)
-        pairs = [(row, (row.get("metadata") or {}).get(KEPT)) for row in rows]
-        return [(row, kept) for row, kept in pairs if isinstance(kept, dict) and {"id", "cwd"} <= kept.keys()]
+        pairs = []
+        for row in rows:
+            metadata = row.get("metadata") or {}
+            kept = metadata.get(KEPT)
+            if isinstance(kept, dict) and {"id", "cwd"} <= kept.keys():
+                pairs.append((row, kept))
+        return pairs
 
     async def keep(self, talk: Talk) -> None:
         """So that it can be loaded later. A key without the scope `sessions:write` cannot."""
@@ -167,28 +182,30 @@ class Editor:
     async def resume(self, talk: Talk) -> None:
         """A run that waits for an answer gets the next prompt."""
         async for run in self.muster.runs.list(session=talk.session, status="waiting"):
-            if questions := [one async for one in run.inputs() if one.kind == "form"]:
-                talk.run, talk.questions = run.id, questions
-                async for event in run.events():
-                    talk.seen = event.seq or talk.seen
-                await self.show(talk, render_question_text(questions[0]))
-                return
+            questions = [one async for one in run.inputs() if one.kind == "form"]
+            if not questions:
+                continue
+            talk.run = run.id
+            talk.questions = questions
+            async for event in run.events():
+                talk.seen = event.seq or talk.seen
+            await self.show(talk, render_question_text(questions[0]))
+            return
 
     # -- modes
 
     async def modes(self, talk: Talk) -> SessionModeState:
         """The published agents and the router; the first one alone if the key cannot list agents."""
-        rows: list[Any] = []
+        descriptions: dict[str, str] = {}
+        if talk.agent != ROUTER:
+            descriptions[talk.agent] = ""
         with suppress(ForbiddenError):
-            rows = [row async for row in self.muster.agents.list() if row.get("enabled", True)]
-        descriptions = {
-            row["name"]: str(row.get("description") or "") for row in rows if row["published_version"] is not None
-        }
+            async for row in self.muster.agents.list():
+                if row.get("enabled", True) and row["published_version"] is not None:
+                    descriptions[row["name"]] = str(row.get("description") or "")
         modes = [SessionMode(id=ROUTER, name="Router", description="Muster chooses the agent for each conversation.")]
-        names = {} if talk.agent == ROUTER else {talk.agent: ""}
-        modes += [
-            SessionMode(id=name, name=name, description=words) for name, words in {**names, **descriptions}.items()
-        ]
+        for name, description in descriptions.items():
+            modes.append(SessionMode(id=name, name=name, description=description))
         talk.modes = frozenset(mode.id for mode in modes)
         return SessionModeState(current_mode_id=talk.agent, available_modes=modes)
 
@@ -208,12 +225,15 @@ class Editor:
 
     @in_its_form
     async def prompt(self, prompt: list[Any], session_id: str, **more: Any) -> PromptResponse:
-        talk, parts = self.talk(session_id), convert_prompt(prompt)
+        talk = self.talk(session_id)
+        parts = convert_prompt(prompt)
         if talk.is_busy:
             raise build_refusal_error("The session is busy with another prompt.")
-        talk.is_busy, talk.is_cancelled = True, False
+        talk.is_busy = True
+        talk.is_cancelled = False
         try:
-            return PromptResponse(stop_reason=await self.turn(talk, parts))
+            reason = await self.turn(talk, parts)
+            return PromptResponse(stop_reason=reason)
         except (asyncio.CancelledError, ConnectionError):  # the editor is gone
             if talk.run and not talk.questions:
                 self.left.append(talk.run)
@@ -293,18 +313,20 @@ class Editor:
                 return
             chosen = await self.choice(talk, data)
             approval = await self.muster.approvals.get(str(data["id"]))
-            if chosen in ("allow", "reject"):
-                await (approval.approve() if chosen == "allow" else approval.deny())
+            if chosen == "allow":
+                await approval.approve()
+            elif chosen == "reject":
+                await approval.deny()
         except ConflictError:
             pass  # decided elsewhere
         except (MusterError, RequestError) as error:
             await self.say(talk, f"was not decided here: {error}", data)
 
     async def choice(self, talk: Talk, data: dict[str, Any]) -> str | None:
+        call_id = str(data.get("call") or data["id"])
         call = ToolCallUpdate(
-            tool_call_id=str(data.get("call") or data["id"]), title=str(data["tool"]), status="pending",
-            raw_input=data.get("arguments"),
-        )  # fmt: skip
+            tool_call_id=call_id, title=str(data["tool"]), status="pending", raw_input=data.get("arguments")
+        )
         answered = await self.client.request_permission(talk.id, call, CHOICES)
         return getattr(answered.outcome, "option_id", None)
 
@@ -334,14 +356,15 @@ class Editor:
     async def stop(self, run: str) -> None:
         """Its last event ends the prompt."""
         with suppress(ConflictError):  # it has ended
-            await (await self.muster.runs.get(run)).cancel("cancelled in the editor")
+            row = await self.muster.runs.get(run)
+            await row.cancel("cancelled in the editor")
 
 
 def render_question_text(question: AsyncInputRequest) -> list[Any]:
     """A question as text, with what may be answered."""
     words = question.prompt or question.name
-    if choices := question.schema.get("enum"):
-        words += "".join(f"\n- {choice}" for choice in choices)
+    for choice in question.schema.get("enum") or ():
+        words += f"\n- {choice}"
     return [update_agent_message_text(f"\n\n{words}")]
 
 

@@ -65,7 +65,10 @@ def show(app: App, name: str) -> None:
 def check(app: App, file: Path, entry: str | None) -> None:
     """Check a file as publishing would. Nothing is stored."""
     checked = checked_file(app, file, entry)
-    as_json(checked) if app.json else note(f"{file}: {checked['entry']} is accepted.")
+    if app.json:
+        as_json(checked)
+    else:
+        note(f"{file}: {checked['entry']} is accepted.")
 
 
 @functions.command("try")
@@ -81,8 +84,9 @@ def try_file(app: App, file: Path, arguments: tuple[str, ...], json_arguments: A
     A VALUE is JSON where it can be, else a text: n=3 name=Ada tags='["a"]'
     """
     draft = build_draft(app, file, entry)
-    body = {"name": draft.name, **draft.fields, "arguments": {**(json_arguments or {}), **pairs(arguments)}}
-    print_execution(app, app.muster.functions.try_draft(cast("types.TryRequest", body)))
+    body = {"name": draft.name, **draft.fields, "arguments": join_arguments(json_arguments, arguments)}
+    outcome = app.muster.functions.try_draft(cast("types.TryRequest", body))
+    print_execution(app, outcome)
 
 
 @functions.command()
@@ -94,9 +98,8 @@ def try_file(app: App, file: Path, arguments: tuple[str, ...], json_arguments: A
 @pass_app
 def run(app: App, name: str, arguments: tuple[str, ...], json_arguments: Any, version: int | None) -> None:
     """Run a published function."""
-    print_execution(
-        app, app.muster.functions.execute(name, {**(json_arguments or {}), **pairs(arguments)}, version=version)
-    )
+    outcome = app.muster.functions.execute(name, join_arguments(json_arguments, arguments), version=version)
+    print_execution(app, outcome)
 
 
 @functions.command()
@@ -107,13 +110,16 @@ def run(app: App, name: str, arguments: tuple[str, ...], json_arguments: Any, ve
 @pass_app
 def test(app: App, target: str, version: int | None, entry: str | None) -> None:
     """Run the stored tests of a function. A FILE is first stored as the function's draft."""
-    name = store(app, build_draft(app, Path(target), entry)) if target.endswith(".py") else target
+    name = target
+    if target.endswith(".py"):
+        name = store(app, build_draft(app, Path(target), entry))
     verdicts = app.muster.functions.run_tests(name, version=version)
     if app.json:
         as_json(verdicts)
     else:
-        for one in verdicts["results"]:
-            say(f"{'ok    ' if one['ok'] else 'failed'} {one['test']} {one['reason']}".rstrip())
+        for result in verdicts["results"]:
+            verdict = "ok    " if result["ok"] else "failed"
+            say(f"{verdict} {result['test']} {result['reason']}".rstrip())
         note(f"{verdicts['passed']} passed, {verdicts['failed']} failed")
     stop(REFUSED if verdicts["failed"] else 0)
 
@@ -128,12 +134,17 @@ def publish(app: App, file: Path, entry: str | None, words: str) -> None:
     """Store a file as a function, run its tests, and make it live."""
     name = store(app, build_draft(app, file, entry))
     version = app.muster.functions.publish(name, note=words)
-    as_json({"name": name, **version}) if app.json else note(f"{name}: version {version['version']}")
+    if app.json:
+        as_json({"name": name, **version})
+    else:
+        note(f"{name}: version {version['version']}")
 
 
 def checked_file(app: App, file: Path, entry: str | None) -> types.Validated:
     """What the server says of the file. Problems are printed with their lines, and end the command."""
-    fields = {"source": read_source_file(file), **({"entry": entry} if entry else {})}
+    fields = {"source": read_source_file(file)}
+    if entry:
+        fields["entry"] = entry
     first = app.muster.functions.validate(cast("types.DraftRequest", fields))
     with_imports = {**fields, "allowed_imports": first["imports"]}
     checked = app.muster.functions.validate(cast("types.DraftRequest", with_imports))
@@ -150,7 +161,8 @@ def build_draft(app: App, file: Path, entry: str | None) -> Draft:
     """Imports that the file names are allowed to it, as far as the site allows them."""
     checked = checked_file(app, file, entry)
     fields = {"source": read_source_file(file), "entry": checked["entry"], "allowed_imports": checked["imports"]}
-    return Draft(re.sub(r"[^a-z0-9_-]+", "-", checked["entry"].lower()).strip("_-")[:64], fields)
+    name = re.sub(r"[^a-z0-9_-]+", "-", checked["entry"].lower())
+    return Draft(name.strip("_-")[:64], fields)
 
 
 def read_source_file(file: Path) -> str:
@@ -170,9 +182,10 @@ def store(app: App, draft: Draft) -> str:
     return draft.name
 
 
-def pairs(arguments: tuple[str, ...]) -> dict[str, Any]:
-    values = {}
-    for text in arguments:
+def join_arguments(from_json: dict[str, Any] | None, words: tuple[str, ...]) -> dict[str, Any]:
+    """Those of `--arguments`, and the NAME=VALUE words, which win."""
+    values = dict(from_json or {})
+    for text in words:
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"“{text}” is not NAME=VALUE.")

@@ -111,9 +111,10 @@ class Bridge:
 
     def passed(self, came: dict[str, Any], message: dict[str, Any]) -> bool:
         """Write what came; whether it is the answer. An error without an id answers the request, too."""
-        if "method" not in came and "id" not in came:
+        is_response = "method" not in came
+        if is_response and "id" not in came:
             came = {**came, "id": message.get("id")}
-        is_answer = "method" not in came and came["id"] == message.get("id")
+        is_answer = is_response and came["id"] == message.get("id")
         if is_answer and message.get("method") == "initialize" and "result" in came:
             self.session["MCP-Protocol-Version"] = came["result"]["protocolVersion"]
         if came.get("id") is not None or "method" in came:
@@ -133,16 +134,21 @@ class Bridge:
 
 def build_request_headers(message: dict[str, Any]) -> dict[str, str]:
     """What a request of 2026-07-28 repeats in headers."""
-    params, method = message["params"], str(message.get("method"))
+    params = message["params"]
+    method = str(message.get("method"))
+    version = params["_meta"][VERSION]
+    headers = {"MCP-Protocol-Version": str(version), "Mcp-Method": method}
     name = params.get(NAMED.get(method, ""))
-    named = {"Mcp-Name": encode_header_value(name)} if isinstance(name, str) else {}
-    return {"MCP-Protocol-Version": str(params["_meta"][VERSION]), "Mcp-Method": method, **named}
+    if isinstance(name, str):
+        headers["Mcp-Name"] = encode_header_value(name)
+    return headers
 
 
 def encode_header_value(text: str) -> str:
     if PLAIN.fullmatch(text) and not text.startswith("=?base64?"):
         return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+    encoded = base64.b64encode(text.encode()).decode()
+    return f"=?base64?{encoded}?="
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:

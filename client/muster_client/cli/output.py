@@ -30,18 +30,23 @@ def clean(value: Any) -> str:
 def line(value: Any, width: int = 0) -> str:
     """The same in one line, shortened if a width is given."""
     text = " ".join(clean(value).split())
-    return text[: width - 1] + "…" if width and len(text) > width else text
+    if width and len(text) > width:
+        return text[: width - 1] + "…"
+    return text
 
 
 def compact(value: Any, width: int = 0) -> str:
     """JSON in one line."""
-    return line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), width)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return line(text, width)
 
 
 def say(text: str = "", *, end: str = "\n", style: str = "") -> None:
     """To standard output, without control characters; coloured if it is a terminal."""
-    style_it = style and sys.stdout.isatty()
-    click.echo(click.style(clean(text), fg=style) if style_it else clean(text), nl=False)
+    shown = clean(text)
+    if style and sys.stdout.isatty():
+        shown = click.style(shown, fg=style)
+    click.echo(shown, nl=False)
     click.echo(end, nl=False)
     if not end.endswith("\n"):
         sys.stdout.flush()
@@ -61,13 +66,15 @@ def table(rows: Iterable[Row], columns: Sequence[str]) -> None:
     """A table in a terminal; else one line for each row with tabs between the columns."""
     if not sys.stdout.isatty():
         for row in rows:
-            click.echo("\t".join(line(format_cell(row.get(name))) for name in columns))
+            cells = [line(format_cell(row.get(name))) for name in columns]
+            click.echo("\t".join(cells))
         return
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         grid.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
-        grid.add_row(*(style_status(line(format_cell(row.get(name)), 80)) for name in columns))
+        texts = [line(format_cell(row.get(name)), 80) for name in columns]
+        grid.add_row(*map(style_status, texts))
     if grid.row_count:
         Console().print(grid)
     else:

@@ -12,7 +12,7 @@ from .._sync.client import Muster
 from .._sync.questions import Approval
 from .._sync.runs import Run
 from ..events import Event
-from .app import OBJECT, App, json_option, pass_app, stop
+from .app import OBJECT, RUN_FAILED, App, json_option, pass_app, stop
 from .output import as_json, clean, compact, line, note, say, table
 from .shown import format_run_seconds
 from .watching import GOOD, Watcher, describe_event
@@ -67,11 +67,13 @@ def show(app: App, run_id: str) -> None:
     if app.json:
         as_json({**run.data, "tool_calls": calls})
         return
-    for name, value in {**as_row(run), "input": run.data.get("input"), "output": run.output}.items():
+    rows = {**as_row(run), "input": run.data.get("input"), "output": run.output}
+    for name, value in rows.items():
         if value not in (None, "", {}):
             say(f"{name + ':':10}{compact(value)}")
     for call in calls:
-        say(f"{'call:':10}{call['name']} {compact(call.get('arguments'))} {call.get('outcome') or 'at work'}")
+        outcome = call.get("outcome") or "at work"
+        say(f"{'call:':10}{call['name']} {compact(call.get('arguments'))} {outcome}")
     if error := run.error:
         say(f"{'error:':10}{error['message']} ({error['code']})", style="red")
 
@@ -87,7 +89,8 @@ def watch(app: App, run: str, after: int, cancel_on_interrupt: bool, no_ask: boo
     """Follow a run to its end. Ctrl-C ends the watching, not the run."""
     watcher = Watcher(app.muster, json=app.json, cancels=cancel_on_interrupt)
     watcher.asks = watcher.asks and not no_ask
-    stop(watcher.watch(app.muster.runs.get(run).stream(after=after)))
+    stream = app.muster.runs.get(run).stream(after=after)
+    stop(watcher.watch(stream))
 
 
 @runs.command()
@@ -97,7 +100,8 @@ def watch(app: App, run: str, after: int, cancel_on_interrupt: bool, no_ask: boo
 def cancel(app: App, run: tuple[str, ...], reason: str) -> None:
     """Stop runs and their children."""
     for one in run:
-        note(f"{app.muster.runs.get(one).cancel(reason).id}: cancelled")
+        cancelled = app.muster.runs.get(one).cancel(reason)
+        note(f"{cancelled.id}: cancelled")
 
 
 @runs.command()
@@ -112,8 +116,12 @@ def retry(app: App, run: str, step: str | None, input: Any, live: bool, follow: 
     """Start a new run in place of one that has ended, and print its id."""
     new = app.muster.runs.get(run).retry(step=step, input=input, live=live or None)
     if follow:
-        stop(Watcher(app.muster, json=app.json).watch(new.stream()))
-    as_json(new.data) if app.json else say(new.id)
+        watcher = Watcher(app.muster, json=app.json)
+        stop(watcher.watch(new.stream()))
+    if app.json:
+        as_json(new.data)
+    else:
+        say(new.id)
 
 
 @runs.command()
@@ -124,8 +132,11 @@ def retry(app: App, run: str, step: str | None, input: Any, live: bool, follow: 
 def wait(app: App, run: str, timeout: float | None) -> None:
     """Wait for the end of a run, silently. Exit code 0 if it succeeded, else 3."""
     ended = app.muster.runs.get(run).wait(timeout)
-    as_json(ended.data) if app.json else say(ended.status)
-    stop(0 if ended.status in GOOD else 3)
+    if app.json:
+        as_json(ended.data)
+    else:
+        say(ended.status)
+    stop(0 if ended.status in GOOD else RUN_FAILED)
 
 
 @click.group(invoke_without_command=True)
@@ -139,12 +150,15 @@ def approvals(context: click.Context, run: str | None, every: bool) -> None:
         return
     app = context.ensure_object(App)
     states = ["open", "approved", "denied", "expired"] if every else [None]
-    rows = [row for status in states for row in app.muster.approvals.list(run=run, status=status)]
+    found: list[Approval] = []
+    for status in states:
+        found.extend(app.muster.approvals.list(run=run, status=status))
     if app.json:
-        as_json([row.data for row in rows])
-    else:
-        columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
-        table(({**row.data, "arguments": compact(row.arguments, 60)} for row in rows), columns)
+        as_json([approval.data for approval in found])
+        return
+    columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
+    rows = [{**approval.data, "arguments": compact(approval.arguments, 60)} for approval in found]
+    table(rows, columns)
 
 
 @approvals.command()
@@ -158,7 +172,8 @@ def approve(app: App, approval: tuple[str, ...], arguments: Any, words: str) -> 
     if arguments is not None and len(approval) > 1:
         raise click.UsageError("--arguments belong to one approval.")
     for one in approval:
-        print_decision(app, app.muster.approvals.get(one).approve(arguments=arguments, note=words))
+        decided = app.muster.approvals.get(one).approve(arguments=arguments, note=words)
+        print_decision(app, decided)
 
 
 @approvals.command()
@@ -169,11 +184,15 @@ def approve(app: App, approval: tuple[str, ...], arguments: Any, words: str) -> 
 def deny(app: App, approval: tuple[str, ...], words: str) -> None:
     """Refuse tool calls; the agents continue without them."""
     for one in approval:
-        print_decision(app, app.muster.approvals.get(one).deny(note=words))
+        decided = app.muster.approvals.get(one).deny(note=words)
+        print_decision(app, decided)
 
 
 def print_decision(app: App, approval: Approval) -> None:
-    as_json(approval.data, lines=True) if app.json else note(f"{approval.tool}: {approval.status}")
+    if app.json:
+        as_json(approval.data, lines=True)
+    else:
+        note(f"{approval.tool}: {approval.status}")
 
 
 @click.command()
@@ -198,7 +217,10 @@ def news(
     muster: Muster, seen: dict[str, int], filters: dict[str, Any], only: str | None
 ) -> Iterator[tuple[Run, Event]]:
     """Events that were not read yet, of live runs and of those that ended since the last look."""
-    current = [muster.runs.get(only)] if only else muster.runs.list(status__in=LIVE, **filters).take(100)
+    if only:
+        current = [muster.runs.get(only)]
+    else:
+        current = muster.runs.list(status__in=LIVE, **filters).take(100)
     live = {run.id: run for run in current}
     gone = [muster.runs.get(id) for id in seen if id not in live]
     for run in [*live.values(), *gone]:
@@ -217,15 +239,20 @@ def print_event(app: App, run: Run, event: Event) -> None:
         as_json(row, lines=True)
         return
     who = run.data.get("agent") or run.data.get("chain") or ""
-    words = line(clean(describe_event(event)).strip() or ending(event))
-    say(f"{(event.at or '')[11:19]} {run.id[:13]} {who:20.20} {event.type:18} {words}".rstrip())
+    words = clean(describe_event(event)).strip() or describe_ending(event)
+    time_of_day = (event.at or "")[11:19]
+    say(f"{time_of_day} {run.id[:13]} {who:20.20} {event.type:18} {line(words)}".rstrip())
 
 
-def ending(event: Event) -> str:
+def describe_ending(event: Event) -> str:
+    """What a run or a turn of its model ended with; empty for other events."""
     data = event.data
     if event.is_last:
-        return str((data.get("error") or {}).get("message") or data.get("status"))
-    return compact(data.get("text") or "", 100) if event.type == "model.finished" else ""
+        error = data.get("error") or {}
+        return str(error.get("message") or data.get("status"))
+    if event.type == "model.finished":
+        return compact(data.get("text") or "", 100)
+    return ""
 
 
 COMMANDS = (runs, approvals, logs)

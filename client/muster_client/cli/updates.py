@@ -35,32 +35,37 @@ class Updates:
         if piece := self.text.add(event):
             self.has_text = True
             return [update_agent_message_text(piece)]
-        data, id = event.data, str(event.data.get("id"))
+        data = event.data
+        id = str(data.get("id"))
         if event.type == "tool.called" and not data.get("parent_call"):
             self.calls.add(id)
             called = data.get("arguments")
             return [start_tool_call(id, str(data.get("name")), kind="other", status="in_progress", raw_input=called)]
         if event.is_last:
             return self.last(data)
-        return [self.of_call(event.type, id, data)] if id in self.calls and event.type in OF_CALLS else []
+        if id in self.calls and event.type in OF_CALLS:
+            return [self.of_call(event.type, id, data)]
+        return []
 
     def of_call(self, type: str, id: str, data: dict[str, Any]) -> Any:
         if type in ("tool.log", "tool.progress"):
             return update_tool_call(id, status="in_progress", content=render_tool_content(data.get("message")))
         if data.get("outcome") == "ok":
-            content = data["text"] if data.get("text") is not None else data.get("result")
-            return update_tool_call(
-                id, status="completed", content=render_tool_content(content), raw_output=data.get("result")
-            )
+            result = data.get("result")
+            text = data.get("text")
+            content = render_tool_content(result if text is None else text)
+            return update_tool_call(id, status="completed", content=content, raw_output=result)
         error = data.get("error") or {}
-        return update_tool_call(
-            id, status="failed", content=render_tool_content(error.get("message") or data.get("reason"))
-        )
+        reason = error.get("message") or data.get("reason")
+        return update_tool_call(id, status="failed", content=render_tool_content(reason))
 
     def last(self, data: dict[str, Any]) -> list[Any]:
         """The reply of a run whose model wrote none."""
-        reply = str((data.get("reply") or {}).get("text") or "")
-        return [update_agent_message_text(reply)] if reply and not self.has_text else []
+        reply = data.get("reply") or {}
+        text = str(reply.get("text") or "")
+        if not text or self.has_text:
+            return []
+        return [update_agent_message_text(text)]
 
 
 OF_CALLS = ("tool.log", "tool.progress", "tool.finished", "tool.denied")
@@ -73,8 +78,14 @@ def render_tool_content(value: Any) -> list[Any]:
 
 def replay_message(message: dict[str, Any]) -> list[Any]:
     """A message of a session that is loaded."""
-    update = {"user": update_user_message_text, "assistant": update_agent_message_text}.get(message["role"])
-    return [update(message["text"])] if update and message["text"] else []
+    text = message["text"]
+    if not text:
+        return []
+    if message["role"] == "user":
+        return [update_user_message_text(text)]
+    if message["role"] == "assistant":
+        return [update_agent_message_text(text)]
+    return []
 
 
 def convert_prompt(prompt: Iterable[Any]) -> list[dict[str, Any]]:
@@ -111,13 +122,15 @@ FINISHES = {"length": "max_tokens", "content_filter": "refusal"}
 
 def stop_reason(data: dict[str, Any]) -> Any:
     """Why the turn ended, by the run's last event. Raises RequestError if the run failed."""
-    status, error = data.get("status"), data.get("error") or {}
+    status = data.get("status")
+    error = data.get("error") or {}
     if status == "cancelled":
         return "cancelled"
     if status == "partial" and error.get("code") == "step_limit":
         return "max_turn_requests"
     if status in ("succeeded", "partial"):
-        return FINISHES.get(str((data.get("reply") or {}).get("finish")), "end_turn")
+        reply = data.get("reply") or {}
+        return FINISHES.get(str(reply.get("finish")), "end_turn")
     words = error.get("message") or f"The run is {status}."
     raise RequestError(-32603, str(words), {"code": error.get("code"), "status": status})
 

@@ -85,7 +85,8 @@ class Watcher:
             self.finish(event.data)
 
     def finish(self, data: dict[str, Any]) -> None:
-        reply = str((data.get("reply") or {}).get("text") or "")
+        answer = data.get("reply") or {}
+        reply = str(answer.get("text") or "")
         if reply and reply.strip() != self.text.written.strip():
             self.end_line()
             say(reply)
@@ -115,8 +116,10 @@ class Watcher:
             approval.approve()
         elif chosen == "n":
             approval.deny(note=click.prompt("Reason", default="", show_default=False, err=True))
-        elif chosen == "e" and (edited := edited_arguments(approval.arguments)) is not None:
-            approval.approve(arguments=edited)
+        elif chosen == "e":
+            edited = edited_arguments(approval.arguments)
+            if edited is not None:
+                approval.approve(arguments=edited)
 
     def answer(self, data: dict[str, Any]) -> None:
         """An empty answer declines."""
@@ -153,9 +156,12 @@ def edited_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
 
 def as_value(text: str, schema: dict[str, Any]) -> Any:
     """What the schema wants: a text as it is, anything else as JSON."""
-    if schema.get("type") == "object" and len(schema.get("properties") or {}) == 1:
-        [(name, one)] = schema["properties"].items()
-        return {name: as_value(text, one if isinstance(one, dict) else {})}
+    properties = schema.get("properties") or {}
+    if schema.get("type") == "object" and len(properties) == 1:
+        [(name, property_schema)] = properties.items()
+        if not isinstance(property_schema, dict):
+            property_schema = {}
+        return {name: as_value(text, property_schema)}
     if schema.get("type") in (None, "string"):
         return text
     try:
@@ -181,7 +187,8 @@ def describe_event(event: Event) -> str:
         case "approval.requested":
             return f"? {data.get('tool')} needs approval ({data.get('id')})"
         case "approval.decided":
-            return f"  {data.get('status')}" + (f": {data['note']}" if data.get("note") else "")
+            reason = f": {data['note']}" if data.get("note") else ""
+            return f"  {data.get('status')}{reason}"
         case "input.requested":
             return f"? {data.get('prompt') or data.get('name')} ({data.get('id')})"
         case "child.started":

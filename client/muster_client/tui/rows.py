@@ -17,8 +17,12 @@ def run_cells(run: AsyncRun) -> list[Text]:
     data = run.data
     status = f"waiting ({run.waiting_for})" if run.waiting_for else run.status
     who = data.get("agent") or data.get("chain") or ""
-    cells = [who, format_run_seconds(data), data["usage"]["cost"], data.get("trigger") or "", run.id]
-    return [Text(status, style=STYLES.get(run.status, "")), *(Text(line(cell, 60)) for cell in cells)]
+    trigger = data.get("trigger") or ""
+    cost = data["usage"]["cost"]
+    cells = [Text(status, style=STYLES.get(run.status, ""))]
+    for value in (who, format_run_seconds(data), cost, trigger, run.id):
+        cells.append(Text(line(value, 60)))
+    return cells
 
 
 def approval_cells(approval: AsyncApproval) -> list[Text]:

@@ -93,9 +93,10 @@ class Top(App[None]):
             self.sub_title = f"{self.muster.url}: {line(error, 120)}"
             return
         self.sub_title = self.muster.url
-        self.runs = {one.id: one for one in [*live, *(one for one in newest if one.is_finished)]}
-        self.approvals = {one.id: one for one in waiting}
-        fill(self.table("runs"), {id: run_cells(one) for id, one in self.runs.items()})
+        finished = [run for run in newest if run.is_finished]
+        self.runs = {run.id: run for run in live + finished}
+        self.approvals = {approval.id: approval for approval in waiting}
+        fill(self.table("runs"), {id: run_cells(run) for id, run in self.runs.items()})
         fill(self.table("approvals"), {id: approval_cells(one) for id, one in self.approvals.items()})
         if self.followed is None and self.runs:
             self.show_run(next(iter(self.runs)))
@@ -105,7 +106,9 @@ class Top(App[None]):
         if event.row_key.value is None:
             return
         key = event.row_key.value
-        run = self.approvals[key].run if event.data_table.id == "approvals" else key
+        run = key
+        if event.data_table.id == "approvals":
+            run = self.approvals[key].run
         if event.data_table.has_focus and run != self.followed:
             self.show_run(run)
 
@@ -115,7 +118,8 @@ class Top(App[None]):
 
     @work(exclusive=True, group="follow")
     async def follow(self, run: str) -> None:
-        log, reply = self.query_one("#events", RichLog), self.query_one("#reply", Static)
+        log = self.query_one("#events", RichLog)
+        reply = self.query_one("#reply", Static)
         log.clear()
         reply.update("")
         self.query_one("#detail").border_title = f"Events of {run}"
@@ -125,8 +129,10 @@ class Top(App[None]):
                 async for event in stream:
                     if text.add(event):
                         reply.update(clean(text.written)[-2000:])
-                    if words := describe_event(event).strip():
-                        log.write(Line(f"{(event.at or '')[11:19]} {clean(words)}"))
+                    words = describe_event(event).strip()
+                    if words:
+                        time_of_day = (event.at or "")[11:19]
+                        log.write(Line(f"{time_of_day} {clean(words)}"))
                 log.write(Line(str(stream.status), style=STYLES.get(str(stream.status), "")))
                 if stream.reply:
                     reply.update(clean(stream.reply)[-2000:])
@@ -197,16 +203,23 @@ class Top(App[None]):
 
 def fill(table: DataTable[Line], rows: dict[str, list[Line]]) -> None:
     """The rows in this order. The cursor stays on its row, and nothing is followed anew."""
-    if [key.value for key in table.rows] != list(rows):
-        chosen = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value if table.row_count else None
-        with table.prevent(DataTable.RowHighlighted):
-            table.clear()
-            for key, cells in rows.items():
-                table.add_row(*cells, key=key)
-            if chosen in rows:
-                table.move_cursor(row=list(rows).index(chosen))
+    present = [key.value for key in table.rows]
+    if present != list(rows):
+        replace_rows(table, rows)
         return
     for key, cells in rows.items():
         for column, cell in zip(list(table.columns), cells, strict=True):
             if table.get_cell(key, column) != cell:
                 table.update_cell(key, column, cell, update_width=True)
+
+
+def replace_rows(table: DataTable[Line], rows: dict[str, list[Line]]) -> None:
+    chosen = None
+    if table.row_count:
+        chosen = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
+    with table.prevent(DataTable.RowHighlighted):
+        table.clear()
+        for key, cells in rows.items():
+            table.add_row(*cells, key=key)
+        if chosen in rows:
+            table.move_cursor(row=list(rows).index(chosen))

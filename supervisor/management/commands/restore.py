@@ -28,7 +28,8 @@ class Command(BaseCommand):
             if options["check"]:
                 self.try_out(options["file"])
                 return
-            refusals.check_data_dir(settings.DATA_DIR, for_nobody=settings.EMBEDDED_POSTGRES and os.geteuid() == 0)
+            is_for_nobody = settings.EMBEDDED_POSTGRES and os.geteuid() == 0
+            refusals.check_data_dir(settings.DATA_DIR, for_nobody=is_for_nobody)
             refusals.lock_data_directory(settings.DATA_DIR, "restore")
             with database_at_hand():
                 manifest = restoring.restore(options["file"], replace=options["replace"])
@@ -40,4 +41,5 @@ class Command(BaseCommand):
     def try_out(self, path: Path) -> None:
         with database_at_hand(), Archive(path) as archive, TemporaryDirectory(dir=settings.DATA_DIR) as room:
             making.prove(archive, Path(room))
-            self.stdout.write(f"Ok: {archive.manifest.rows} rows, {len(archive.manifest.files)} files.")
+            manifest = archive.manifest
+            self.stdout.write(f"Ok: {manifest.rows} rows, {len(manifest.files)} files.")

@@ -25,7 +25,8 @@ def test_an_empty_page_says_how_to_begin(alice, signed_in):
 
 def test_what_waits_is_counted_listed_and_decided(alice, signed_in, suggestion):
     browser = signed_in(alice)
-    assert 'data-count="memory">1<' in text(browser.get("/"))
+    assert 'data-count="collections">1<' in text(browser.get("/"))  # at Knowledge, of which memory is a part
+    assert 'data-count="memory">1<' in text(browser.get("/collections/"))
     listed = text(browser.get("/memory/?status=suggested&search=BILL&untrusted=true"))
     assert "The bill is due." in listed and "from others’ text" in listed
     assert "No memory matches" in text(browser.get("/memory/?search=nowhere"))

@@ -20,7 +20,8 @@ def text(answer):
 def test_what_waits_is_counted_listed_and_searched(alice, signed_in, suggestion, agent_call):
     agent_call(alice, "create_note", title="Elsewhere", content="Kept in the attic")
     browser = signed_in(alice)
-    assert 'data-count="records">2<' in text(browser.get("/"))
+    assert 'data-count="collections">2<' in text(browser.get("/"))  # at Knowledge, of which records are a part
+    assert 'data-count="records">2<' in text(browser.get("/memory/"))
     found = text(browser.get("/records/?search=bill&review=waiting&kind=task&assignee=ann"))
     assert "Pay the bill" in found and "12 euros" in found and "from others" in found and "Elsewhere" not in found
     assert "Elsewhere" in text(browser.get("/records/?search=ATTIC"))
