@@ -28,7 +28,7 @@ from .markup import read_markup
 
 Tree = dict[str, Any]
 # Parts in parts.
-DEEPEST = 20
+DEEPEST_PARTS = 20
 # Messages in messages.
 DEEPEST = 5
 PARTS = 500
@@ -116,7 +116,7 @@ class LetterReader:
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
             # Announced, but without a part.
             part, kind = {**part, "kind": "text/plain"}, "text/plain"
-        if depth > DEEPEST or self.count > PARTS:
+        if depth > DEEPEST_PARTS or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
         if kind == "multipart/encrypted" or "pkcs7-mime" in kind:
@@ -271,7 +271,7 @@ def get_part_kind(part: Tree) -> str:
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
     """The files of an encrypted message. They are not read on."""
     inner = part.get("parts") or []
-    if not inner or depth > DEEPEST:
+    if not inner or depth > DEEPEST_PARTS:
         part["is_shown"] = True
         yield part
         return
