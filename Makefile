@@ -21,7 +21,7 @@ PROCESSES ?= $(shell nproc)
 ROUNDS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo docs exhaustive frontend help journeys messages reading run test test-fast test-sqlite test-postgres check format types reference bench emulators simulate hosts soak ci
+.PHONY: demo docs exhaustive frontend help journeys messages reading run test test-fast test-sqlite test-postgres check check-style check-contracts check-django check-scripts format types reference bench emulators simulate hosts soak ci
 
 help:  ## show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,19 +42,28 @@ test-sqlite: $(DEV)  ## every test on SQLite, one after the other
 test-postgres: $(DEV)  ## every test on the embedded PostgreSQL, one after the other
 	EXHAUSTIVE=1 $(BIN)/pytest --db=postgres $(SUMMARY)
 
-test-fast: $(DEV)  ## the tests that take no more than a few seconds, on SQLite
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not live"
+test-fast: $(DEV)  ## the tests that take no more than a second, on SQLite, and a few cases of those with long tables
+	$(BIN)/pytest -n 2 --dist worksteal --few-cases -m "not slow and not browser and not live"
 
 journeys: $(DEV)  ## every journey in a browser: BROWSER=firefox, or Chromium
 	BROWSER=$(or $(BROWSER),chromium) $(BIN)/pytest tests/journeys -m browser $(SUMMARY)
 
+# Side by side: the types take as long as all others together.
 check: $(DEV)  ## lint, format, import contracts, types, migrations, system checks; types of scripts where Node.js is there
+	@$(MAKE) --no-print-directory -j2 types check-style check-contracts check-django check-scripts
+
+check-style: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check-contracts: $(DEV)
 	$(BIN)/lint-imports
-	$(BIN)/mypy .
+
+check-django: $(DEV)
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check
+
+check-scripts: $(DEV)
 	@.ci/frontend types
 
 format: $(DEV)  ## let ruff mend what it can

@@ -13,6 +13,7 @@ from django.urls import path, re_path  # noqa: E402
 from config import origins  # noqa: E402
 from config.handler import ThreadedHandler  # noqa: E402
 from config.proxies import RealAddress  # noqa: E402
+from config.site_prefix import SitePrefix  # noqa: E402
 from devices.consumers import DeviceConsumer  # noqa: E402
 from devices.protocol import PATH as DEVICE_PATH  # noqa: E402
 from gateway.openai.socket import ResponsesConsumer  # noqa: E402
@@ -38,4 +39,5 @@ async def sockets(scope: Any, receive: Any, send: Any) -> None:
     await (devices if scope["path"] == DEVICE_PATH else people)(scope, receive, send)
 
 
-application = RealAddress(ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.check_origins(sockets)}))
+protocols = ProtocolTypeRouter({"http": ThreadedHandler(), "websocket": origins.check_origins(sockets)})
+application = RealAddress(SitePrefix(protocols))

@@ -114,7 +114,7 @@ def logged_path(request: HttpRequest) -> str:
 def content_policy(answer: Answer) -> Answer:
     def with_policy(request: HttpRequest) -> HttpResponseBase:
         response = answer(request)
-        borrowed = request.path.startswith(BORROWED_PAGES)
+        borrowed = request.path_info.startswith(BORROWED_PAGES)
         response.headers.setdefault("Content-Security-Policy", BORROWED if borrowed else STRICT)
         response.headers.setdefault("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
         response.headers.setdefault("Cache-Control", "no-store")  # static files, which are nobody's, bring their own
@@ -140,9 +140,9 @@ def language(answer: Answer) -> Answer:
 
 
 def choose_language(request: HttpRequest) -> str:
-    if request.path.startswith(API):
+    if request.path_info.startswith(API):
         return find_language(request.headers.get("Accept-Language", ""))
-    if request.path.startswith(IN_ENGLISH):
+    if request.path_info.startswith(IN_ENGLISH):
         return settings.LANGUAGE_CODE
     if settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_authenticated:
         note_use(request)

@@ -101,11 +101,11 @@ class LargeAnswers:
         self.people[credential] = (person, now + FOR_S)
 
     def _forget_past(self, now: float) -> None:
-        known = {}
+        people = {}
         for credential, (person, until) in list(self.people.items()):  # other threads add to it
             if until > now:
-                known[credential] = (person, until)
-        self.people = known
+                people[credential] = (person, until)
+        self.people = people
 
 
 def find_credential(scope: Any) -> Credential:

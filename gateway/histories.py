@@ -8,20 +8,22 @@ tool of the caller, a page, a stranger whose text an assistant quoted. It is tex
 Proof: each conversation of a stateless protocol has a name made from its messages up to the person's
 last one (`Session.thread`). The next request contains these messages and the replies to them. If a
 session of this person has the name, has exactly these texts, and has read nothing of strangers, the
-history is known.
+history is known. Calls that the agent itself made are sent along too; their rows must say the same.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 from plumbing import json_values
-from runs.models import Message, Session
+from runs.models import Message, ModelCall, Session, ToolCallRecord
 from runs.models.room import check_room
 from runs.models.session import SENT
 
 JSON = Any
+CALLERS = "caller"  # the kind of calls that the caller answers
 CANDIDATES = 5  # sessions with one name that are compared, newest first
 
 
@@ -82,16 +84,58 @@ def build_history_name(messages: Iterable[SentMessage]) -> str:
 
 def is_known(user: Any, messages: Sequence[SentMessage]) -> bool:
     """Whether a session of this person has exactly these messages, without any text of strangers."""
-    if any(one.calls for one in messages):
-        return False  # results of the caller's own tools
     places = [place for place, one in enumerate(messages) if one.role == Message.Role.USER]
     if not places:
         return False
     name = build_history_name(messages[: places[-1] + 1])
     sessions = Session.objects.visible_to(user).filter(thread=name, has_untrusted=False).order_by("-pk")
-    sent = [(one.role, one.parts) for one in messages]
-    return any(sent == load_session_texts(session) for session in sessions[:CANDIDATES])
+    return any(holds_messages(session, messages) for session in sessions[:CANDIDATES])
 
 
-def load_session_texts(session: Session) -> list[tuple[str, list[dict[str, JSON]]]]:
-    return list(session.messages.order_by("seq").values_list("role", "content"))
+def holds_messages(session: Session, sent: Sequence[SentMessage]) -> bool:
+    """Whether what is sent is this session, with what its runs said and called before their replies, or without."""
+    rest = list(sent)
+    for row in session.messages.order_by("seq"):
+        if row.run_id and row.role == Message.Role.ASSISTANT:
+            drop_working_messages(row, rest)
+            calls = []  # the row's own are in what was dropped
+        else:
+            calls = row.tool_calls
+        if not rest:
+            return False
+        one = rest.pop(0)
+        if (one.role, one.parts, one.calls) != (row.role, row.content, calls):
+            return False
+    return not rest
+
+
+def drop_working_messages(reply: Message, rest: list[SentMessage]) -> None:
+    """Remove what the reply's run said and called before it, as far as the rows of this run prove it."""
+    if len(rest) < 2 or rest[1].role != Message.Role.ASSISTANT:
+        return  # the reply alone, as most clients send it
+    answers = ModelCall.objects.filter(run=reply.run_id, error__isnull=True).values_list("response__text", flat=True)
+    texts = [[{"type": "text", "text": text}] for text in answers if text]
+    is_done = {"parent_call": None, "outcome": ToolCallRecord.Outcome.OK, "untrusted": False}
+    records = ToolCallRecord.objects.filter(run=reply.run_id, **is_done).exclude(kind=CALLERS)
+    records_by_id = {record.pk: record for record in records}
+    while len(rest) > 1 and rest[0].role == rest[1].role == Message.Role.ASSISTANT:
+        calls = rest[0].calls
+        is_proved = all(is_recorded_call(call, records_by_id) for call in calls)
+        if not calls:
+            is_proved = rest[0].parts in texts
+        if not is_proved:
+            return
+        del rest[0]
+
+
+def is_recorded_call(sent: dict[str, JSON], records_by_id: Mapping[UUID, ToolCallRecord]) -> bool:
+    """Whether one of these records has the id, the name, the arguments and the result that are sent."""
+    try:
+        record = records_by_id.get(UUID(hex=sent["id"].rpartition("_")[2]))
+    except ValueError:
+        return False
+    if record is None:
+        return False
+    result = record.result
+    text = result if isinstance(result, str) else json_values.dump_json(result).decode()
+    return (sent["name"], sent["arguments"], sent["result"]) == (record.name, record.arguments, text)

@@ -77,7 +77,7 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "navigation": menu.build_menu(request, groups, counts),
         "tabs": menu.find_tabs(request, groups, counts),
         "open_approvals": approvals,
-        "only_reads": request.path.startswith(AUTHORED) and not is_author,
+        "only_reads": request.path_info.startswith(AUTHORED) and not is_author,
         "may_author": is_author,
         "may_send": roles.allows(user, "messages:write"),
         "help_topic": TOPICS.get(route, "index"),

@@ -165,5 +165,7 @@ def describe_tab(request: HttpRequest, page: Page, url: str, counts: dict[str, i
 
 
 def is_within(path: str, url: str) -> bool:
-    """Every address begins with “/”, so that one counts only itself."""
-    return path == url if url == "/" else path.startswith(url)
+    """Every address begins with that of the first page, so that one counts only itself."""
+    if url == reverse("page:dashboard"):
+        return path == url
+    return path.startswith(url)

@@ -19,9 +19,11 @@ from django.conf import settings
 from twisted.internet.task import LoopingCall
 from twisted.web.http import _MalformedChunkedDataError
 
+from plumbing.site_paths import remove_site_prefix
+
 STRANGERS_BYTES = 65_536  # a login form and the like
 ROOM_BYTES = 65_536  # above the site's limit: Django's own answer is the better one
-SIGNED = b"/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
+SIGNED = "/api/v1/hooks/"  # senders show their credential in a header or a signature of the body
 GIVEN_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")  # as config/middleware.py takes it
 CREDENTIALS = (b"authorization", b"x-api-key")
 
@@ -239,6 +241,7 @@ def is_upload(headers: Any) -> bool:
     return bool(kinds) and kinds[0].lower().startswith(b"multipart/form-data")
 
 
-def get_request_path(request: Any) -> bytes:
-    """The path as the request line has it: Twisted parses it once the body is there."""
-    return getattr(request.channel, "_path", b"") or b""
+def get_request_path(request: Any) -> str:
+    """The path as the request line has it, without the site's prefix: Twisted parses it once the body is there."""
+    path: bytes = getattr(request.channel, "_path", b"") or b""
+    return remove_site_prefix(path.decode("latin-1"))

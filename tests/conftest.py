@@ -6,6 +6,7 @@ one pytest with a worker process for each lane (see LANES), side by side. People
 
 import gc
 import logging
+import math
 import os
 import shutil
 import signal
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import django
-import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection, connections
@@ -48,10 +48,8 @@ OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_UR
 FOR_JOURNEYS = ("MUSTER_CHAOS_RUNS",)
 OTHER_SESSIONS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+FEW = 4  # cases of a test that `make test-fast` runs; `make test` runs them all
 children: list[int] = []
-# How long a busy machine takes says nothing about what is tested.
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("patient")
 
 
 def needs_database(item: pytest.Item) -> bool:
@@ -103,6 +101,42 @@ EACH_CASE_ON_POSTGRES = (
 )
 
 
+# Of these the first case of each runs on PostgreSQL, although their transactions are committed: whether a credential is
+# still good is one statement, whatever connection asks.
+FIRST_CASE_ON_POSTGRES = ("tests/config/test_lost_rights.py",)
+
+
+# These take more than a second of CPU each: `make test-fast` leaves them out, as it does what is marked slow.
+TAKE_SECONDS = (
+    "tests/agents/definitions/test_files.py::test_the_starters_say_what_their_rows_are",
+    "tests/agents/definitions/test_model_names.py::test_init_db",
+    "tests/agents/http/test_known.py::test_the_parameters_of_the_document_are_those_that_are_read",
+    "tests/agents/http/test_sent_back.py",
+    "tests/agents/test_options.py::test_every_option_is_in_the_reference",
+    "tests/agents/test_ways_up.py::test_no_role_finds_people_by_a_part_of_their_name",
+    "tests/attacks/people/",
+    "tests/attacks/test_storage_floods.py",
+    "tests/config/test_names.py::test_the_api_gives_names_in_english",
+    "tests/config/test_odd_values.py",
+    "tests/config/test_open_addresses.py::test_no_address",
+    "tests/config/test_schema.py::test_the_served_document_is_valid_openapi_3_1",
+    "tests/config/test_small_disk.py",
+    "tests/connectors/accounts/test_odd_services.py::test_a_body_of_five_megabytes_is_read",
+    "tests/devices/test_package.py::test_it_is_installed_and_runs_in_an_environment_of_its_own",
+    "tests/devices/test_protocol.py::test_no_json_makes_the_parser_fall_over",
+    "tests/docs/test_code_texts.py::test_every_text_of_an_error",
+    "tests/docs/test_hints.py::test_a_refusal_says_what_to_do",
+    "tests/docs/test_json_of_strangers.py",
+    "tests/docs/test_reference.py::test_what_is_generated_in_the_client_is_what_the_api_says_now",
+    "tests/functions/sandbox/test_corpus.py",
+    "tests/functions/sandbox/test_fuzz.py",
+    "tests/functions/sandbox/test_ways_round.py::test_the_language_layer_alone",
+    "tests/pages/test_scripts.py::test_the_types_of_the_scripts",
+    "tests/runs/models/test_run.py::test_nothing_else_writes_the_status_of_a_run",
+    "tests/runs/worker/test_process.py",
+)
+
+
 def is_committed(item: pytest.Item) -> bool:
     """Whether the test's transactions are really committed, so that they may wait for locks."""
     marker = item.get_closest_marker("django_db")
@@ -118,7 +152,9 @@ def is_first_case(item: pytest.Item) -> bool:
 
 
 def differs_on_postgres(item: pytest.Item) -> bool:
-    if is_exhaustive() or is_committed(item) or item.nodeid.startswith(EACH_CASE_ON_POSTGRES):
+    if is_exhaustive() or item.nodeid.startswith(EACH_CASE_ON_POSTGRES):
+        return True
+    if is_committed(item) and not item.nodeid.startswith(FIRST_CASE_ON_POSTGRES):
         return True
     return is_first_case(item) and not item.nodeid.startswith(ON_SQLITE_ALONE)
 
@@ -139,12 +175,16 @@ LIVE_LANES = ("live", "browser", "live-postgres")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--db", choices=["sqlite", "postgres"], default=os.environ.get("DB") or "sqlite")
+    parser.addoption("--few-cases", action="store_true", help=f"of each test with parameters at most {FEW} cases")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before Django reads its settings: decide where data lives and start the servers that the settings name."""
-    if starts_workers(config):
-        return  # each worker process has its own servers
+    if starts_workers(config):  # each worker process has its own servers
+        shared = Path(tempfile.mkdtemp(prefix="muster-shared-"))
+        shared.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
+        os.environ["SHARED_BY_WORKERS"] = str(shared)
+        return
     gc.disable()  # until the tests are collected: what is imported stays, and looking through it again takes 12 s
     if lane := os.environ.get("LANE"):
         config.option.db = LANES[lane][0]
@@ -158,6 +198,8 @@ def pytest_configure(config: pytest.Config) -> None:
         start_postgres(data_dir)
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
+    if os.environ.get("LANE") not in LIVE_LANES:
+        let_examples_take_their_time()
     for plugin in PLUGINS:
         config.pluginmanager.import_plugin(plugin)
 
@@ -167,6 +209,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     gc.enable()
+
+
+def let_examples_take_their_time() -> None:
+    """Hypothesis fails an example that takes more than 0.2 s, as any of them may on a busy machine."""
+    import hypothesis
+
+    hypothesis.settings.register_profile(
+        "muster", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("muster")
 
 
 def starts_workers(config: pytest.Config) -> bool:
@@ -185,12 +237,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not is_exhaustive():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("exhaustive")])
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+    for item in items:
+        if item.nodeid.startswith(TAKE_SECONDS):
+            item.add_marker("slow")
+    if config.getoption("few_cases"):
+        few = choose_few_cases(items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in few])
+        items[:] = [item for item in items if item.nodeid in few]
     if lane := os.environ.get("LANE"):
         belongs = LANES[lane][1]
         config.hook.pytest_deselected(items=[item for item in items if not belongs(item)])
         items[:] = [item for item in items if belongs(item)]
     # Playwright's event loop stays in the thread, where `asyncio.run` then fails: tests with a browser come last.
     items.sort(key=in_browser)
+
+
+def choose_few_cases(items: list[pytest.Item]) -> set[str]:
+    """The names of at most FEW cases of each test, from the whole length of its table."""
+    cases: dict[str, list[str]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
+    chosen: set[str] = set()
+    for names in cases.values():
+        step = math.ceil(len(names) / FEW)
+        chosen.update(names[::step])
+    return chosen
 
 
 @pytest.hookimpl(wrapper=True)
@@ -211,6 +282,7 @@ def without_surrogates(value: Any) -> Any:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if starts_workers(config):
+        shutil.rmtree(os.environ.pop("SHARED_BY_WORKERS"), ignore_errors=True)
         return
     logging.disable()  # threads that renew leases live on, and would report that the servers are gone
     for one in connections.all(initialized_only=True) if settings.configured else ():

@@ -1,5 +1,6 @@
 """The whole of Muster as a person starts it: `manage.py serve` in a data directory of its own."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from tests.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("SECRET_KEY", "ALLOWED_HOSTS", "DATABASE_URL", "BROKER_URL", "CHANNEL_URL", "CACHE_URL", "DB", "DEBUG")
+FIRST_START = "first_start.txt"
 TITLES = {
     "web": "daphne",
     "worker": "muster worker",
@@ -189,12 +191,28 @@ def new_live(request: pytest.FixtureRequest) -> Iterator[Live]:
 
 @pytest.fixture(scope="session")
 def prepared(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A data directory after its first start; it is copied, never served from again."""
-    with data_directory() as directory:
-        first = Live(directory, "--no-greeting", **database_of(request.config))
-        first.stop()
-        (directory / "first_start.txt").write_text(first.said)  # the only place that tells the admin's password
+    """A data directory after its first start; it is copied, never served from again. Worker processes side by side
+    share one of each database.
+    """
+    if shared := os.environ.get("SHARED_BY_WORKERS"):
+        directory = Path(shared) / f"prepared-{request.config.getoption('db')}"
+        with (Path(shared) / f"{directory.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (directory / FIRST_START).exists():
+                shutil.rmtree(directory, ignore_errors=True)  # half of one, if another worker failed
+                directory.mkdir(mode=0o755)
+                start_first(directory, request.config)
         yield directory
+        return
+    with data_directory() as directory:
+        start_first(directory, request.config)
+        yield directory
+
+
+def start_first(directory: Path, config: pytest.Config) -> None:
+    first = Live(directory, "--no-greeting", **database_of(config))
+    first.stop()
+    (directory / FIRST_START).write_text(first.said)  # the only place that tells the admin's password
 
 
 def running(prepared: Path, config: pytest.Config, **environment: str) -> Iterator[Live]:

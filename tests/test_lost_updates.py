@@ -123,7 +123,7 @@ def test_changes_and_publications_at_once_are_all_kept(alice_api, make_agent):
 
         def send(request):
             try:
-                barrier.wait(30)
+                barrier.wait(60)
                 return request()
             finally:
                 connections.close_all()

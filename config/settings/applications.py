@@ -1,6 +1,7 @@
 """What Django loads: apps, middleware, templates, languages, static files."""
 
 from config.settings.environment import BASE_DIR, DATA_DIR
+from config.settings.site import FORCE_SCRIPT_NAME
 
 INSTALLED_APPS = [
     "config.apps.Admin",
@@ -76,7 +77,7 @@ LANGUAGES = [("en", "English"), ("de", "Deutsch")]
 LOCALE_PATHS = [BASE_DIR / "locale"]
 FORMAT_MODULE_PATH = "config.formats"
 
-STATIC_URL = "/static/"
+STATIC_URL = f"{FORCE_SCRIPT_NAME or ''}/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True

@@ -3,6 +3,7 @@
 from django.core.exceptions import ImproperlyConfigured
 
 from config.settings.environment import env
+from config.settings.site import FORCE_SCRIPT_NAME
 
 AUTH_USER_MODEL = "agents.User"
 AUTH_PASSWORD_VALIDATORS = [
@@ -18,8 +19,8 @@ PASSWORD_HASHERS = [
     "agents.http.hashing.RandomSecretHasher",  # of client secrets that the site makes
 ]
 SESSION_ENGINE = "agents.http.sessions"
-LOGIN_URL = "/login/"
-LOGIN_REDIRECT_URL = "/"
+LOGIN_URL = f"{FORCE_SCRIPT_NAME or ''}/login/"
+LOGIN_REDIRECT_URL = f"{FORCE_SCRIPT_NAME or ''}/"
 
 # sign-in attempts per minute for one name from one address; 0 means no limit
 LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)

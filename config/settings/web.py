@@ -3,12 +3,17 @@
 from corsheaders.defaults import default_headers
 
 from config.settings.environment import env
+from config.settings.site import FORCE_SCRIPT_NAME
 
 # Behind a proxy that terminates TLS (docs/howto/production.md).
 BEHIND_TLS = env.bool("MUSTER_BEHIND_TLS", default=False)
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+# Below a path, other programs of the same host may have cookies of Django's usual names.
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = LANGUAGE_COOKIE_PATH = FORCE_SCRIPT_NAME or "/"
+SESSION_COOKIE_NAME = "muster_sessionid" if FORCE_SCRIPT_NAME else "sessionid"
+CSRF_COOKIE_NAME = "muster_csrftoken" if FORCE_SCRIPT_NAME else "csrftoken"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 # Addresses or networks of proxies in front of us: only what they send as X-Forwarded-For is believed.

@@ -51,8 +51,8 @@ def read_refusal_reason(error: urllib.error.HTTPError) -> str:
 
 
 def check_server_address(server: str) -> str:
-    """The server's address without a path. TLS is required unless the server is this machine.
-    Raises Fatal.
+    """The server's address. TLS is required unless the server is this machine. A path is kept, as a proxy may serve
+    the site below one; that of the page where people read the code is not. Raises Fatal.
     """
     url = server
     if "://" not in url:
@@ -68,7 +68,8 @@ def check_server_address(server: str) -> str:
         raise Fatal(f"{server!r} is not an address such as https://muster.example.org")
     if parts.scheme == "http" and not is_loopback(host):
         raise Fatal(f"{server} is not encrypted: use https, so that the credential is not sent in plain text")
-    return f"{parts.scheme}://{parts.netloc}"
+    path = parts.path.rstrip("/").removesuffix("/devices")
+    return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def is_loopback(host: str) -> bool:

@@ -23,12 +23,13 @@ from agents.models import Tool
 from functions import catalogue, checks, store
 from functions.models import FunctionTest, FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
+from plumbing.site_paths import add_site_prefix
 from plumbing.texts import translate, translate_name
 
 from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
 
-VALIDATE = "/api/v1/functions/validate"
+VALIDATE = add_site_prefix("/api/v1/functions/validate")
 # The store records these actions itself.
 RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}
 

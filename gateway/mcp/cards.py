@@ -10,13 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.urls import reverse
 
 from agents.exceptions import Forbidden, Invalid
 from agents.models.key import DECIDE
 from gateway import turns
 from gateway.reading import render_result_value
 from gateway.turns import Turn
+from plumbing.site_paths import reverse_without_prefix
 from runs.calls import approvals
 from runs.events import record as events
 from runs.models import Approval, Run
@@ -121,7 +121,7 @@ def get_key_id(rpc: RpcRequest) -> int:
 
 
 def build_approvals_link() -> str:
-    return settings.PUBLIC_URL.rstrip("/") + reverse("page:approvals")
+    return settings.PUBLIC_URL + reverse_without_prefix("page:approvals")
 
 
 # -- the card's tool --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ A person has them who may use a collection. Each call is an event of the audit l
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 from django.conf import settings
 
@@ -134,7 +135,7 @@ def argument(rpc: RpcRequest, name: str, most: int) -> str:
 
 
 def absolute(place: dict[str, JSON]) -> dict[str, JSON]:
-    return {**place, "url": settings.PUBLIC_URL.rstrip("/") + place["url"]}
+    return {**place, "url": urljoin(settings.PUBLIC_URL, place["url"])}
 
 
 def build_document_answer(value: dict[str, JSON], untrusted: bool) -> dict[str, JSON]:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import httpx2
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import reverse
+from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 from oauth2_provider.models import AccessToken, RefreshToken
@@ -60,7 +60,7 @@ class McpAuthentication(ApiKeyAuthentication):
         words = get_authorization_header(request).decode("latin-1").split()
         if len(words) != 2 or words[0].lower() != "bearer" or words[1].startswith("mk_"):
             return super().authenticate(request)
-        key = find_token_key(words[1], request.build_absolute_uri(RESOURCE))
+        key = find_token_key(words[1], build_resource_url(request))
         if key is None:
             raise NotRecognised(
                 "This access token is unknown, expired, revoked or meant for another service.", hint="Sign in again."
@@ -72,6 +72,11 @@ class McpAuthentication(ApiKeyAuthentication):
         where = request.build_absolute_uri(reverse("oauth-resource", args=[RESOURCE.strip("/")]))
         wrong = ', error="invalid_token"' if request.headers.get("Authorization") else ""
         return f'Bearer resource_metadata="{where}"{wrong}'
+
+
+def build_resource_url(request: HttpRequest) -> str:
+    """The address of this endpoint, which tokens are issued for."""
+    return request.build_absolute_uri(reverse("mcp"))
 
 
 def find_token_key(token: str, resource: str) -> ApiKey | None:
@@ -263,7 +268,7 @@ class IssueView(TokenView):
     """Tokens are for this endpoint alone (RFC 8707); a client that names no resource gets one for it."""
 
     def post(self, request: HttpRequest, *args: Any, **more: Any) -> HttpResponse:
-        form, own = request.POST.copy(), request.build_absolute_uri(RESOURCE)
+        form, own = request.POST.copy(), build_resource_url(request)
         if any(one.rstrip("/") != own for one in form.getlist("resource")):
             error = {"error": "invalid_target", "error_description": f"Tokens are issued for {own} alone."}
             return JsonResponse(error, status=400)
@@ -322,7 +327,7 @@ class ResourceView(OAuthProtectedResourceMetadataView):
     """RFC 9728: which server issues tokens for this endpoint."""
 
     def get_resource(self, request: HttpRequest) -> str:
-        return request.build_absolute_uri(RESOURCE)
+        return build_resource_url(request)
 
     def get_authorization_servers(self, request: HttpRequest) -> list[str]:
-        return [request.build_absolute_uri("/").rstrip("/")]
+        return [request.build_absolute_uri(get_script_prefix()).rstrip("/")]

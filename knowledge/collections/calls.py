@@ -9,6 +9,7 @@ from uuid import UUID
 
 from agents.tools import RetryTool, ToolCall, ToolFailed, ToolResult, ToolSpec
 from knowledge.models import Chunk, Collection, Document
+from plumbing.site_paths import add_site_prefix
 
 from .device_folders import PREFIX, Asker, Excerpt
 from .folders import of_place, search_all
@@ -101,7 +102,7 @@ def iterate_document_chunks(document: Document, first: int) -> Any:
 def reference(collection: Collection, chunk: Chunk) -> dict[str, str]:
     """How an answer cites a piece. The address is that of the page that shows the piece in its document."""
     document = chunk.document
-    url = f"/collections/{collection.name}/documents/{document.pk}/?at={chunk.position}"
+    url = add_site_prefix(f"/collections/{collection.name}/documents/{document.pk}/?at={chunk.position}")
     return {"id": f"{document.pk}:{chunk.position}", "title": f"{document.name}, {chunk.place}", "url": url}
 
 

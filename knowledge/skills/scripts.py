@@ -17,6 +17,7 @@ from functions.models import StoredFunction
 from functions.serializers import FunctionSerializer
 from knowledge.models import Skill
 from knowledge.skills import files
+from plumbing.site_paths import add_site_prefix
 
 
 class ScriptSerializer(StrictSerializer):
@@ -42,7 +43,7 @@ class ScriptView(ByName, APIView):
             skill, body["path"], body.get("name", ""), user=request.user, source=client_address(request)
         )
         shown = FunctionSerializer(function, context={"request": request}).data
-        return Response(shown, status=201, headers={"Location": f"/api/v1/functions/{function.name}"})
+        return Response(shown, status=201, headers={"Location": add_site_prefix(f"/api/v1/functions/{function.name}")})
 
 
 def create_script_draft(skill: Skill, path: str, name: str, *, user: Any, source: str) -> StoredFunction:

@@ -3,6 +3,7 @@
 from django.utils.safestring import SafeString, mark_safe
 
 from agents.spec import ChainSpec
+from plumbing.site_paths import add_site_prefix
 from runs.models import Run, StepRun
 
 from . import chain_graph
@@ -40,4 +41,4 @@ def build_step_state(row: StepRun) -> StepState:
 def find_child_links(run: Run) -> dict[str, str]:
     """The page of each step's child run."""
     rows = StepRun.objects.filter(run=run, item=-1, child__isnull=False).values_list("key", "child_id")
-    return {key: f"/runs/{child}/" for key, child in rows}
+    return {key: add_site_prefix(f"/runs/{child}/") for key, child in rows}

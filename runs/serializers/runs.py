@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from django.urls import reverse
 from rest_framework import serializers
 
+from plumbing.site_paths import add_site_prefix, reverse_without_prefix
 from runs.calls import pending
 from runs.events import record as events
 from runs.events import waiting
@@ -197,13 +197,13 @@ def write_time(moment: datetime | None) -> str | None:
 
 
 def build_run_urls(run: Run) -> dict[str, str]:
-    base = reverse("run-detail", args=[run.pk])
+    base = add_site_prefix(reverse_without_prefix("run-detail", run.pk))
     return {
         "self": base,
         "events": f"{base}/events",
         "stream": f"{base}/stream",
         "cancel": f"{base}/cancel",
-        "page": f"/runs/{run.pk}/",
+        "page": add_site_prefix(f"/runs/{run.pk}/"),
     }
 
 

@@ -5,7 +5,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.urls import reverse
 from django_celery_beat.models import ClockedSchedule, CrontabSchedule, IntervalSchedule
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -28,6 +27,7 @@ from agents.models.options import find_options
 from agents.serializers.owned import OWNED, OwnedSerializer, find_by_name
 from devices.models import Device
 from plumbing.http.addresses import url_refusal
+from plumbing.site_paths import reverse_without_prefix
 from runs.events import outbox
 from runs.events import record as events
 from runs.models import Run, Schedule, ScheduleOccurrence, Trigger, TriggerFiring, Webhook, WebhookDelivery
@@ -256,7 +256,7 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
     def get_url(self, trigger: Trigger) -> str | None:
         if trigger.kind != Trigger.Kind.WEBHOOK:
             return None
-        return f"{settings.PUBLIC_URL}{reverse('hook', args=[trigger.hook])}"
+        return settings.PUBLIC_URL + reverse_without_prefix("hook", trigger.hook)
 
     def validate_input(self, value: Any) -> Any:
         """A mapping whose expressions are valid."""

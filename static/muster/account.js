@@ -1,8 +1,9 @@
 // The account: subscribe this browser to notices, or remove one; offer the names of time zones.
 import { api, tell } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
-const WORKER = "/static/muster/pushworker.js";
+const WORKER = sitePath("/static/muster/pushworker.js");
 const subscribe = /** @type {HTMLButtonElement} */ (document.getElementById("subscribe"));
 const browsers = /** @type {HTMLElement} */ (document.getElementById("browsers"));
 const isSupported = window.isSecureContext && "serviceWorker" in navigator && "PushManager" in window;

@@ -1,5 +1,6 @@
 // The files of a message: pictures as small previews that open, other files as links. The server draws the same list.
 import { make } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 /** @typedef {{id: string, name: string, isPicture?: boolean}} Attached */
@@ -11,14 +12,14 @@ export function attached({ id, name, media_type: type }) {
 }
 
 /** @param {Attached} file */
-export const preview = ({ id, name }) => make("img", { src: `/api/v1/files/${id}/preview`, alt: name });
+export const preview = ({ id, name }) => make("img", { src: sitePath(`/api/v1/files/${id}/preview`), alt: name });
 
 /** @param {Attached[]} files */
 export function sentFiles(files) {
   return make("ul", { className: "sent", ariaLabel: gettext("Attached files") }, ...files.map((file) => {
     const link = file.isPicture
-      ? make("a", { href: `/api/v1/files/${file.id}/preview`, target: "_blank", rel: "noopener", title: gettext("Open the picture") }, preview(file))
-      : make("a", { href: `/api/v1/files/${file.id}/content`, download: file.name, textContent: file.name });
+      ? make("a", { href: sitePath(`/api/v1/files/${file.id}/preview`), target: "_blank", rel: "noopener", title: gettext("Open the picture") }, preview(file))
+      : make("a", { href: sitePath(`/api/v1/files/${file.id}/content`), download: file.name, textContent: file.name });
     const item = make("li", {}, link);
     Object.assign(item.dataset, { file: file.id, name: file.name }, file.isPicture ? { picture: "" } : {});
     return item;

@@ -1,16 +1,18 @@
 // Keeps the count of open approvals in the menu up to date while the page is seen.
+import { sitePath } from "./site.js";
+
 const EVERY_MS = 15_000;
 
 async function look() {
   if (document.hidden) return;
-  const answer = await fetch("/approvals/count", { headers: { Accept: "application/json" } }).catch(() => null);
+  const answer = await fetch(sitePath("/approvals/count"), { headers: { Accept: "application/json" } }).catch(() => null);
   if (!answer?.ok || answer.redirected) return; // signed out, or the server is away for a moment
   show((await answer.json()).open);
 }
 
 /** @param {number} open */
 function show(open) {
-  const link = document.querySelector('#nav a[href="/approvals/"]');
+  const link = document.querySelector(`#nav a[href="${sitePath("/approvals/")}"]`);
   if (!link) return;
   let badge = link.querySelector(".count");
   const before = Number(badge?.textContent ?? 0);

@@ -1,6 +1,7 @@
 // The cards of a conversation: a tool call that opens, a question for approval, a file.
 import { fixed, parseExactly } from "./numbers.js";
 import { api, localise, make } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext, word } from "./texts.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -89,7 +90,7 @@ export class ApprovalCard {
     const { may_decide: mayDecide, status, reason } = known;
     if (reason) this.why.textContent = this.because(reason);
     if (mayDecide || status !== "open") return;
-    const place = make("a", { href: `/approvals/#approval-${this.asked.id}`, textContent: gettext("See who") });
+    const place = make("a", { href: sitePath(`/approvals/#approval-${this.asked.id}`), textContent: gettext("See who") });
     const hadFocus = this.buttons.contains(document.activeElement);
     this.needs.textContent = gettext("needs an approval. Expires");
     this.field.readOnly = true;
@@ -126,7 +127,7 @@ export class ApprovalCard {
 /** @param {{file: string, name: string, media_type: string, size: number, untrusted?: boolean}} about */
 export function fileCard({ file, name, media_type: type, size, untrusted }) {
   const facts = [type, sizeOf(size), untrusted ? gettext("may contain text written by strangers") : ""];
-  const line = make("span", {}, make("a", { href: `/api/v1/files/${file}/content`, download: name, textContent: name }), " ", make("small", { className: "soft", textContent: facts.filter(Boolean).join(", ") }));
-  const picture = IMAGES.includes(type) ? [make("img", { src: `/api/v1/files/${file}/preview`, alt: "", loading: "lazy" })] : [];
+  const line = make("span", {}, make("a", { href: sitePath(`/api/v1/files/${file}/content`), download: name, textContent: name }), " ", make("small", { className: "soft", textContent: facts.filter(Boolean).join(", ") }));
+  const picture = IMAGES.includes(type) ? [make("img", { src: sitePath(`/api/v1/files/${file}/preview`), alt: "", loading: "lazy" })] : [];
   return make("ul", { className: "files", ariaLabel: FILES }, make("li", {}, ...picture, line));
 }

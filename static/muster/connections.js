@@ -1,5 +1,6 @@
 // Logins, servers and their tools: each button is one call of the API.
 import { api, make, tell } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext, word } from "./texts.js";
 
 /** @param {string} selector @returns {NodeListOf<HTMLFormElement>} */
@@ -11,7 +12,7 @@ for (const form of forms(FORMS)) for (const button of form.querySelectorAll("but
 for (const form of forms("[data-server]")) {
   form.addEventListener("submit", (event) => send(event, form, async (values) => {
     const made = await api("connections/", { method: "POST", body: Object.fromEntries([...values].filter(([, value]) => value)) });
-    location.href = `/connections/${made.id}/`;
+    location.href = sitePath(`/connections/${made.id}/`);
   }));
 }
 

@@ -1,6 +1,7 @@
 // The form of a new agent or chain, or of a copy of one.
 import { api, tell } from "./page.js";
 import { atField } from "./problems.js";
+import { sitePath } from "./site.js";
 
 /** What a copy takes along: all that a person can write, except for the name and the team. */
 const LEFT = new Set(["name", "owner", "team", "published_version", "created_at", "updated_at", "enabled"]);
@@ -16,7 +17,7 @@ export function creation(kind, element) {
     try {
       const copied = element.dataset.from ? await contents(kind, element.dataset.from) : {};
       const made = await api(`${kind}/`, { method: "POST", body: { ...copied, ...typed } });
-      location.assign(`/${kind}/${made.name}/`);
+      location.assign(sitePath(`/${kind}/${made.name}/`));
     } catch (error) { showProblem(element, error); }
   });
 }

@@ -1,5 +1,6 @@
 // The list of conversations beside the chat: pin, rename, move, delete; a new one appears when it is first talked in.
 import { api, make, tell } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 const whole = document.querySelector("#history .lists");
@@ -65,7 +66,7 @@ async function remove(item) {
   const branches = ids(item).length;
   if (!confirm(branches > 1 ? gettext("Delete this conversation with its %(branches)s branches? Its runs are kept.", { branches }) : gettext("Delete this conversation? Its runs are kept."))) return;
   for (const id of ids(item)) await api(`sessions/${id}`, { method: "DELETE" });
-  if (item.querySelector("[aria-current]")) location.href = "/playground/";
+  if (item.querySelector("[aria-current]")) location.href = sitePath("/playground/");
   else item.remove();
 }
 

@@ -1,5 +1,6 @@
 // What every page does: times in the viewer's zone, theme, menu, copy buttons, confirmations.
 import { inWords } from "./problems.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 // The browser's way to write the page's language, such as en-GB; else that language.
@@ -29,7 +30,8 @@ export function ago(at, now = Date.now()) {
 }
 
 export function csrf() {
-  return document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1] ?? "";
+  const name = sitePath("/") === "/" ? "csrftoken" : "muster_csrftoken"; // other programs of the host may have the first
+  return document.cookie.match(new RegExp(`(?:^|; )${name}=([^;]+)`))?.[1] ?? "";
 }
 
 /** @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem what the API refused, in words */
@@ -39,7 +41,7 @@ export function csrf() {
  * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
  */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
-  const response = await reach(`/api/v1/${path}`, {
+  const response = await reach(sitePath(`/api/v1/${path}`), {
     method,
     signal,
     headers: { Accept: "application/json", "Accept-Language": LANGUAGE, ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
@@ -64,7 +66,7 @@ export function problem(answer, response) {
   return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
 }
 
-const SIGN_IN = "/login/";
+const SIGN_IN = sitePath("/login/");
 
 /** In another tab, so that nothing on this page is lost. */
 function askToSignIn() {
@@ -111,7 +113,7 @@ export function make(tag, properties = {}, ...children) {
 
 /** What the server should know before it draws the next page; no script has to run before the first paint. @param {string} name @param {string} value */
 function keep(name, value) {
-  document.cookie = `${name}=${value}; path=/; max-age=31536000; samesite=lax`;
+  document.cookie = `${name}=${value}; path=${sitePath("/")}; max-age=31536000; samesite=lax`;
 }
 
 // From what the system says to its opposite, to the same fixed, and back to what the system says.

@@ -1,5 +1,6 @@
 // While a pairing code is shown: says when a device has used it, and when that device is connected.
 import { api, make } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 const EVERY_MS = 3000;
@@ -21,7 +22,7 @@ function show(state, device) {
   if (state === "expired") return place.replaceChildren(gettext("The code has expired, and no device has used it. Get a new one."));
   const words = state === "paired" ? gettext("“%(name)s” is paired. Connect it with the last command.", device) : gettext("“%(name)s” is connected.", device);
   place.className = `note ${state === "connected" ? "success" : ""}`;
-  place.replaceChildren(words, " ", make("a", { href: `/devices/${device.id}/`, textContent: gettext("Open its page") }));
+  place.replaceChildren(words, " ", make("a", { href: sitePath(`/devices/${device.id}/`), textContent: gettext("Open its page") }));
 }
 
 async function look() {

@@ -1,4 +1,5 @@
 // The playground: one or two columns, each a conversation of its own.
+import { sitePath } from "./site.js";
 import { converse, watch } from "./sse.js";
 import { filesOf, sentFiles } from "./attached.js";
 import { Attachments, named } from "./attachments.js";
@@ -197,7 +198,7 @@ class Column {
   async branch(turn) {
     const { run, seq } = turn.dataset;
     const body = JSON.stringify({ session: this.session, ...(seq ? { seq: Number(seq) } : { run }) });
-    const response = await reach("/playground/fork", { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrf() }, body });
+    const response = await reach(sitePath("/playground/fork"), { method: "POST", headers: { "Content-Type": "application/json", "X-CSRFToken": csrf() }, body });
     const answer = await response.json().catch(() => null);
     if (!response.ok || !answer) throw problem(answer, response);
     const before = this.session;
@@ -237,7 +238,7 @@ function takeStored(drawn) {
 
 /** This page as the server draws it for other messages. @param {string} query @returns {Promise<Document>} */
 async function readPage(query) {
-  const response = await reach(`/playground/${query}`, { headers: { Accept: "text/html" } });
+  const response = await reach(sitePath(`/playground/${query}`), { headers: { Accept: "text/html" } });
   const drawn = new DOMParser().parseFromString(await response.text(), "text/html");
   if (!response.ok || !drawn.getElementById("stored-events")) throw problem(null, response);
   takeStored(drawn);

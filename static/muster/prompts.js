@@ -1,5 +1,6 @@
 // The prompt library in the composer: “/” in an empty message opens a list; the keyboard chooses; places are filled in.
 import { api, make, tell } from "./page.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 /** @typedef {{name: string, description: string, text: string, variables: string[]}} Prompt */
@@ -31,7 +32,7 @@ export function pickPrompts(composer, text) {
       option.setAttribute("aria-selected", String(place === chosen));
       return option;
     });
-    const manage = make("a", { href: "/prompts/", textContent: gettext("Write a prompt") });
+    const manage = make("a", { href: sitePath("/prompts/"), textContent: gettext("Write a prompt") });
     list.replaceChildren(...options, ...(options.length ? [] : [make("p", { className: "none small" }, gettext("No prompt with this name."), " ", manage)]));
     if (options.length) text.setAttribute("aria-activedescendant", `prompt-${chosen}`);
     else text.removeAttribute("aria-activedescendant");

@@ -1,6 +1,7 @@
 // A question that a run asks its person: a card with a form from the JSON Schema of the answer.
 import { api, localise, make } from "./page.js";
 import { SchemaForm } from "./schemaform.js";
+import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
 export class QuestionCard {
@@ -54,7 +55,7 @@ const place = document.getElementById("questions");
 if (place) {
   for (const asked of JSON.parse(document.getElementById("open-questions")?.textContent ?? "[]")) {
     const card = new QuestionCard(asked);
-    const about = make("p", { className: "small soft" }, make("a", { href: `/runs/${asked.run}/`, textContent: asked.agent }));
+    const about = make("p", { className: "small soft" }, make("a", { href: sitePath(`/runs/${asked.run}/`), textContent: asked.agent }));
     place.append(make("div", { className: "card" }, about, card.element));
   }
   if (location.hash.startsWith("#question-")) document.getElementById(location.hash.slice(1))?.scrollIntoView({ block: "center" });

@@ -1,5 +1,6 @@
 // A row of the API that a page edits: read with its ETag, saved with If-Match, so that nobody's change is overwritten.
 import { csrf, problem } from "./page.js";
+import { sitePath } from "./site.js";
 
 /** @typedef {Record<string, any>} Values */
 
@@ -19,7 +20,7 @@ export class Row {
 
   /** @param {string} method @param {Values} [body] */
   async ask(method, body) {
-    const response = await fetch(`/api/v1/${this.path}`, {
+    const response = await fetch(sitePath(`/api/v1/${this.path}`), {
       method,
       cache: "no-store",
       headers: { Accept: "application/json", "Content-Type": "application/json", "X-CSRFToken": csrf(), ...(body ? { "If-Match": this.etag } : {}) },

@@ -1,5 +1,6 @@
 // The run page follows its run: each event fetches the changed part anew and keeps open what was open.
 import { localise } from "./page.js";
+import { sitePath } from "./site.js";
 
 const live = /** @type {HTMLElement} */ (document.getElementById("live"));
 const isDone = () => /** @type {HTMLElement | null} */ (live.firstElementChild)?.dataset.done === "yes";
@@ -22,7 +23,7 @@ async function refresh() {
 }
 
 function follow() {
-  const source = new EventSource(`/api/v1/runs/${live.dataset.run}/stream?after=${live.dataset.after}`);
+  const source = new EventSource(sitePath(`/api/v1/runs/${live.dataset.run}/stream?after=${live.dataset.after}`));
   let waiting = 0;
   const soon = () => { waiting ||= setTimeout(async () => { waiting = 0; await refresh(); }, 250); };
   const types = ["run.started", "run.waiting", "run.resumed", "run.recovered", "run.routed", "model.finished", "model.failed",

@@ -7,6 +7,7 @@ import { money, number } from "./numbers.js";
 import { api, make } from "./page.js";
 import { QuestionCard } from "./questions.js";
 import { routeReason } from "./routes.js";
+import { sitePath } from "./site.js";
 import { Sources } from "./sources.js";
 import { TextSoFar } from "./textsofar.js";
 import { gettext, word } from "./texts.js";
@@ -187,7 +188,7 @@ export class RunView {
   /** @param {{run: string, agent?: string, chain?: string}} child */
   child_started({ run, agent, chain }) {
     this.hasChildren = true;
-    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ?? chain ?? gettext("Another agent") })} `, make("a", { href: `/runs/${run}/`, textContent: gettext("Open its run") })));
+    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ?? chain ?? gettext("Another agent") })} `, make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open its run") })));
   }
 
   /** @param {{status: string, error?: any, reply?: any, usage?: any, is_cut?: boolean}} finished */
@@ -202,7 +203,7 @@ export class RunView {
     if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
     if (error) this.showError(error.message ?? word(status));
     const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: number(usage.input_tokens), output_tokens: number(usage.output_tokens) }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
-    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: `/runs/${this.run}/`, textContent: gettext("Run page") }));
+    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: sitePath(`/runs/${this.run}/`), textContent: gettext("Run page") }));
     this.feedback();
     this.element.append(this.facts);
   }

@@ -1,5 +1,6 @@
 // The form of a schedule: what the crontab line means, and its next five times in the viewer's zone.
 import { localise, make } from "./page.js";
+import { sitePath } from "./site.js";
 
 const line = /** @type {HTMLInputElement | null} */ (document.querySelector("[data-crontab]"));
 const zone = /** @type {HTMLInputElement | null} */ (document.getElementById("id_timezone"));
@@ -10,7 +11,7 @@ let waiting;
 async function show() {
   if (!line || !place || !line.value.trim()) return;
   const asked = new URLSearchParams({ crontab: line.value, timezone: zone?.value ?? "" });
-  const answer = await fetch(`/schedules/due-times?${asked}`, { headers: { Accept: "application/json" } }).catch(() => null);
+  const answer = await fetch(sitePath(`/schedules/due-times?${asked}`), { headers: { Accept: "application/json" } }).catch(() => null);
   if (!answer?.ok || answer.redirected) return;
   const { words, times, error } = await answer.json();
   place.hidden = false;

@@ -1,6 +1,7 @@
 // Server-sent events over fetch: EventSource cannot POST, and tells nothing about refusals.
 import { parseExactly } from "./numbers.js";
 import { csrf, problem, reach } from "./page.js";
+import { sitePath } from "./site.js";
 
 /** @typedef {{seq?: number, type: string, at?: string, data: any}} StreamEvent */
 /** @typedef {{on: (event: StreamEvent) => void, signal?: AbortSignal}} Listener */
@@ -11,7 +12,7 @@ import { csrf, problem, reach } from "./page.js";
  */
 export async function converse(path, body, { on, opened, signal }) {
   const text = JSON.stringify(body);
-  const first = await open(`/api/v1/${path}`, { method: "POST", body: text, key: keyOf(path + text), signal });
+  const first = await open(sitePath(`/api/v1/${path}`), { method: "POST", body: text, key: keyOf(path + text), signal });
   unanswered.request = "";
   const run = first.headers.get("Muster-Run") ?? "";
   opened?.({ run, session: first.headers.get("Muster-Session") ?? "" });
@@ -29,7 +30,7 @@ function keyOf(request) {
 
 /** @param {string} run @param {Listener} listener */
 export async function watch(run, { on, signal }) {
-  await follow(await open(`/api/v1/runs/${run}/stream`, { signal }), run, { on, signal });
+  await follow(await open(sitePath(`/api/v1/runs/${run}/stream`), { signal }), run, { on, signal });
 }
 
 /** @param {Response | null} response @param {string} run @param {Listener} listener */
@@ -37,7 +38,7 @@ async function follow(response, run, { on, signal }) {
   let last = 0;
   for (let tries = 0; ; tries += 1) {
     try {
-      response ??= await open(`/api/v1/runs/${run}/stream`, { signal, last });
+      response ??= await open(sitePath(`/api/v1/runs/${run}/stream`), { signal, last });
       if (response.status === 204) return;
       for await (const event of events(response)) {
         if (event.seq) { last = event.seq; tries = 0; }

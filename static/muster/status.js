@@ -1,11 +1,13 @@
 // Says on every page when the queue is away or the server does not answer, and takes it back when they are there again.
+import { sitePath } from "./site.js";
+
 const EVERY_MS = 30_000, AGAIN_MS = 5_000;
 const place = /** @type {HTMLElement} */ (document.querySelector("[data-status]"));
 
 async function look() {
   let words = "";
   if (!document.hidden) {
-    const answer = await fetch("/status", { headers: { Accept: "application/json" } }).catch(() => null);
+    const answer = await fetch(sitePath("/status"), { headers: { Accept: "application/json" } }).catch(() => null);
     if (!answer || answer.status >= 500) words = place.dataset.unreachable ?? "";
     else if (answer.ok && !answer.redirected) words = (await answer.json()).notice;
     show(words);

@@ -6,6 +6,7 @@ import { FunctionSettings } from "./functionsettings.js";
 import { keptTo } from "./namesakes.js";
 import { Row } from "./row.js";
 import { SchemaForm } from "./schemaform.js";
+import { sitePath } from "./site.js";
 import { guard } from "./unsaved.js";
 import { gettext, word } from "./texts.js";
 
@@ -124,7 +125,7 @@ async function save() {
     stored = sent;
     showRefusals([]);
     tell(gettext("The draft is saved."), "success");
-    if (isNew) { history.replaceState(null, "", `/functions/${saved.name}/`); bench.dataset.name = saved.name; nameField.readOnly = true; }
+    if (isNew) { history.replaceState(null, "", sitePath(`/functions/${saved.name}/`)); bench.dataset.name = saved.name; nameField.readOnly = true; }
     return isNew ? "new" : "saved";
   } catch (error) {
     if (hasLines(error)) showRefusals(error.details);
@@ -262,7 +263,7 @@ async function executions(panel) {
   const rows = results.map((/** @type {any} */ one) => [
     make("span", { className: `pill ${one.status === "ok" ? "ok" : "failed"}`, textContent: word(one.status) }), time(one.started_at), one.version ? `v${one.version}` : "–",
     make("code", { textContent: JSON.stringify(one.arguments).slice(0, 120) }), make("code", { textContent: JSON.stringify(one.error ?? one.result).slice(0, 120) }), duration(one.wall_ms),
-    make("span", { className: "row" }, one.run ? make("a", { href: `/runs/${one.run}/`, textContent: gettext("run") }) : null,
+    make("span", { className: "row" }, one.run ? make("a", { href: sitePath(`/runs/${one.run}/`), textContent: gettext("run") }) : null,
       bench.dataset.editable === "yes" ? button(gettext("Create a test"), async () => { try { await api(path("/tests/"), { method: "POST", body: { execution: one.execution } }); tell(gettext("A test was created from this execution."), "success"); } catch (error) { tell(error.message); } }) : null),
   ]);
   panel.replaceChildren(table([gettext("Outcome"), gettext("When"), gettext("Version"), gettext("Arguments"), gettext("Result"), gettext("Took"), ""], rows, gettext("No executions yet.")));

@@ -7,7 +7,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
@@ -16,6 +15,7 @@ from agents.models import AuditEvent
 from devices import offers, package, presence
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from plumbing import clock
+from plumbing.site_paths import reverse_without_prefix
 
 from ..base import add_refusal_message, redirect_unless_posted, render_shell_page, require_login
 
@@ -32,8 +32,8 @@ def device_list(request: HttpRequest, code: str = "", expires_at: Any = None) ->
             device.state = "revoked"
         else:
             device.state = "online" if device.is_online(now) else "offline"
-    server = settings.PUBLIC_URL.rstrip("/")
-    wheel = reverse("page:device-client", args=[package.filename()])
+    server = settings.PUBLIC_URL
+    wheel = reverse_without_prefix("page:device-client", package.filename())
     return render_shell_page(
         request,
         "devices.html",

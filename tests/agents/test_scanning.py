@@ -90,7 +90,7 @@ def test_a_command_that_fails_or_takes_too_long_gives_no_verdict(settings, monke
     settings.FILE_SCANNER = program("sys.exit(2)")
     with pytest.raises(Unavailable):
         scanning.check_malware("a.txt", [b"words"])
-    settings.FILE_SCANNER = program("import time; time.sleep(30)")
+    settings.FILE_SCANNER = program("import time; time.sleep(300)")
     monkeypatch.setattr(scanning, "SCAN_S", 0.2)
     with pytest.raises(Unavailable):
         scanning.check_malware("a.txt", [b"words"])

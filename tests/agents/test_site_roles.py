@@ -220,14 +220,14 @@ def test_in_a_socket(person, site_rows, role):
         socket = WebsocketCommunicator(
             application, f"/ws/sessions/{session.pk}/", headers=[(b"authorization", f"Bearer {secret}".encode())]
         )
-        assert (await socket.connect())[0]
+        assert (await socket.connect(timeout=60))[0]
         answers = []
         for frame in frames:
             await socket.send_json_to(frame)
-            while (answer := await socket.receive_json_from(timeout=20)).get("type") not in ("accepted", "error"):
+            while (answer := await socket.receive_json_from(timeout=60)).get("type") not in ("accepted", "error"):
                 pass
             answers.append(answer)
-        await socket.disconnect()
+        await socket.disconnect(timeout=60)
         return answers
 
     answers = async_to_sync(talk)()

@@ -38,7 +38,7 @@ def bridge():
 
 def take(made, message):
     if thread := made.take(message):
-        thread.join(10)
+        thread.join(60)
 
 
 def test_the_session_of_an_earlier_version_is_kept_and_ended(bridge):

@@ -101,7 +101,7 @@ def test_the_document_is_rendered_once_however_many_ask(client, documents, monke
 
     def render():
         rendered.append(1)
-        may_go_on.wait(10)
+        may_go_on.wait(60)
         return {("yaml", False): schema.make_document(b"openapi: 3.1.0")}
 
     monkeypatch.setattr(schema, "render_documents", render)

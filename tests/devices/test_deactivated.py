@@ -23,7 +23,7 @@ async def test_an_open_socket_is_closed_and_the_device_may_come_back_with_the_ac
         await device.hello()
         await neighbour.hello()
         await sync_to_async(deactivate)(alice)
-        assert (await device.closed(within=10))["code"] == RESTART
+        assert (await device.closed())["code"] == RESTART
         await neighbour.send(type="ping")
         await neighbour.expect("pong")
     async with ScriptedDevice(device.credential) as device:

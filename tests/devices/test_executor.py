@@ -359,7 +359,13 @@ def test_only_an_encrypted_or_local_server_gets_a_credential(server):
 
 @pytest.mark.parametrize("server", ["https://muster.example.org/x", "http://localhost:8000", "http://[::1]:80"])
 def test_these_servers_do(server):
-    assert pairing.check_server_address(server).startswith(server.split("/x")[0])
+    assert pairing.check_server_address(server) == server
+
+
+@pytest.mark.parametrize("page", ["/", "/devices", "/devices/", "/devices/?code=1"])
+def test_a_path_of_the_site_is_kept_and_that_of_the_page_is_not(page):
+    for site in ("https://example.org", "https://example.org/muster"):
+        assert pairing.check_server_address(site + page) == site
 
 
 async def test_a_mounted_mcp_server_offers_its_tools_and_is_called(tmp_path):

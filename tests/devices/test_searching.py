@@ -127,3 +127,57 @@ def test_the_newest_files_of_all_folders_are_read_first(tmp_path, monkeypatch):
         os.utime(tmp_path / name / "file.txt", (at, at))
     found = search_files(Workspace({"a": tmp_path / "a", "b": tmp_path / "b"}), "needle")
     assert [one["path"] for one in found["results"]] == ["b/file.txt"]
+
+
+def test_the_newest_file_is_found_once_a_folder_was_looked_through_in_the_background(tmp_path, monkeypatch):
+    """There is no time to look at a single name, as on a disk that is busy: the first search says so."""
+    monkeypatch.setattr(searching, "FOLDERS", searching.KnownFolders())
+    monkeypatch.setattr(searching, "LISTED", -1)
+    monkeypatch.setattr(searching, "READING_S", 60)
+    monkeypatch.setattr(searching, "MAX_FILES", 50)
+    (tmp_path / "below").mkdir()
+    for number in range(300):
+        (tmp_path / f"{number}.txt").write_text("old")
+        os.utime(tmp_path / f"{number}.txt", (number, number))
+    (tmp_path / "below" / "newest.txt").write_text("needle")
+    workspace = Workspace({"docs": tmp_path})
+
+    first = search_files(workspace, "needle")
+    searching.FOLDERS.at_work.join(60)
+    second = search_files(workspace, "needle")
+
+    assert (first["results"], first["truncated"]) == ([], True)
+    assert [one["path"] for one in second["results"]] == ["below/newest.txt"]
+    assert (second["searched"], second["truncated"]) == (50, True)
+
+
+def test_what_was_looked_through_is_opened_and_checked_like_every_file(tmp_path, monkeypatch):
+    """Between two searches a file is deleted and another becomes a link out of the folder."""
+    monkeypatch.setattr(searching, "FOLDERS", searching.KnownFolders())
+    monkeypatch.setattr(searching, "LISTED", -1)
+    monkeypatch.setattr(searching, "READING_S", 60)
+    shared, private = tmp_path / "shared", tmp_path / "private.txt"
+    shared.mkdir()
+    private.write_text("needle")
+    for name in ("gone.txt", "linked.txt", "kept.txt"):
+        (shared / name).write_text("needle")
+    workspace = Workspace({"docs": shared})
+    search_files(workspace, "needle")
+    searching.FOLDERS.at_work.join(60)
+    (shared / "gone.txt").unlink()
+    (shared / "linked.txt").unlink()
+    (shared / "linked.txt").symlink_to(private)
+
+    assert [one["path"] for one in search_files(workspace, "needle")["results"]] == ["kept.txt"]
+
+
+def test_two_folders_do_not_share_what_was_looked_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "FOLDERS", searching.KnownFolders())
+    monkeypatch.setattr(searching, "LISTED", -1)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.txt").write_text("needle")
+    search_files(Workspace({"docs": tmp_path / "a"}), "needle")
+    searching.FOLDERS.at_work.join(60)
+
+    assert search_files(Workspace({"docs": tmp_path / "b"}), "needle")["results"] == []

@@ -52,7 +52,7 @@ class Answers(BaseHTTPRequestHandler):
         """Headers without end, each well within the time of one read."""
         try:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            for number in range(200):
+            for number in range(2400):
                 self.wfile.write(b"x-%d: 1\r\n" % number)
                 sleep(0.05)  # the slowness is what is tested
         except OSError:
@@ -207,7 +207,7 @@ def test_a_request_ends_when_another_thread_closes_its_sockets(internet):
     began = monotonic()
     with pytest.raises(HttpRefused):
         fetch_for_function({"url": f"http://api.test:{internet}/drip"}, rules(sockets=sockets))
-    assert monotonic() - began < 8  # its headers would have come for ten seconds
+    assert monotonic() - began < 60  # its headers would have come for two minutes
     with pytest.raises(HttpRefused):
         fetch_for_function({"url": f"http://api.test:{internet}/"}, rules(sockets=sockets))
 
@@ -216,7 +216,7 @@ def test_headers_that_drip_without_end_are_waited_for_no_longer_than_was_said(in
     began = monotonic()
     with pytest.raises(HttpRefused, match="did not answer in time"):
         fetch_for_function({"url": f"http://api.test:{internet}/drip", "timeout": 0.3}, rules())
-    assert monotonic() - began < 8  # they would have come for ten seconds
+    assert monotonic() - began < 60  # they would have come for two minutes
 
 
 def test_size_and_cookies_stay_within_bounds(internet):

@@ -66,7 +66,7 @@ def editor(agents, model, tmp_path):
 
 
 async def ask(agent, session, words):
-    return (await asyncio.wait_for(agent.prompt(session_id=session, prompt=[text_block(words)]), 15)).stop_reason
+    return (await asyncio.wait_for(agent.prompt(session_id=session, prompt=[text_block(words)]), 60)).stop_reason
 
 
 def test_a_conversation_is_shown_found_and_loaded(editor, model):
@@ -148,15 +148,15 @@ def test_a_cancelled_prompt_and_an_editor_that_leaves(agents, editor, model):
         async with editor(person, "--agent", "careful") as agent:
             session = (await agent.new_session(cwd=FOLDER, mcp_servers=[])).session_id
             prompt = asyncio.create_task(ask(agent, session, "1 + 1?"))
-            await asyncio.wait_for(person.waits.wait(), 15)
+            await asyncio.wait_for(person.waits.wait(), 60)
             await agent.cancel(session_id=session)
             assert await prompt == "cancelled"
             person.waits.clear()
             other = (await agent.new_session(cwd=FOLDER, mcp_servers=[])).session_id
             prompt = asyncio.create_task(ask(agent, other, "and 2 + 2?"))
-            await asyncio.wait_for(person.waits.wait(), 15)
+            await asyncio.wait_for(person.waits.wait(), 60)
             agent.process.stdin.close()
-            await asyncio.wait_for(agent.process.wait(), 30)
+            await asyncio.wait_for(agent.process.wait(), 60)
             prompt.cancel()
 
     asyncio.run(talk())

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from ag_ui.core import RunAgentInput
 
-from gateway import agui, histories
+from agents.tools import ToolResult
+from gateway import agui, histories, turns
 from gateway.langgraph import starts
 from gateway.openai import chat, responses
 from runs.models import Message, Run
@@ -155,3 +156,93 @@ def test_a_conversation_that_read_strangers_text_stays_marked(ask):
     said = [USER, {**ASSISTANT, "content": "forged"}, NOW, {"role": "assistant", "content": "quoted"}]
 
     assert ask(by_chat([*said, {"role": "user", "content": "and?"}])).has_untrusted
+
+
+# -- calls that the agent made itself, which Responses clients send back ---------------------------------------------------
+
+
+@pytest.fixture
+def looked_up(helper, make_tool):
+    """The helper has a tool whose results nobody else wrote."""
+    helper.grants.create(tool=make_tool("look_up", effect="read", input_schema=OPEN), mode="allow")
+    helper.publish(author=helper.owner)
+
+
+def send_back(run, user, *, change=None):
+    """What the AI SDK and openai-agents send as the next request: the message, the output items, another message."""
+    items = responses.response_json(turns.find_turn(user, run.pk.hex))["output"]
+    made = next(item for item in items if item["type"] == "mcp_call")
+    made.update(change or {})
+    return [USER, *items, NOW]
+
+
+def test_calls_that_the_agent_made_are_proved_by_their_rows(looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1})), says("found"))
+    sent = send_back(first, alice)
+    second = ask(by_responses(sent), calls(("look_up", {"q": 2})), says("well"))
+    later = [*sent, *send_back(second, alice)[1:]]
+    third = ask(by_responses(later), says("bye"))
+
+    assert [run.has_untrusted for run in (first, second, third)] == [False, False, False]
+    assert not Message.objects.filter(untrusted=True).exists()
+    assert [call["name"] for row in third.session.messages.order_by("seq") for call in row.tool_calls] == [
+        "look_up"
+    ] * 2
+
+
+def test_words_before_a_call_are_proved_too(looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1}), text="Let me see."), says("found"))
+    sent = send_back(first, alice)
+    assert [item["type"] for item in sent[1:-1]] == ["message", "mcp_call", "message"]
+
+    assert not ask(by_responses(sent), says("bye")).has_untrusted
+
+
+def test_words_of_the_agent_are_not_proved_as_the_persons_own(looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1}), text="Let me see."), says("found"))
+    sent = send_back(first, alice)
+    words = next(item for item in sent if item.get("content") and item.get("role") == "assistant")
+    words.update(role="user", content="Let me see.")
+
+    assert ask(by_responses(sent)).has_untrusted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"output": STRANGER},
+        {"output": ""},
+        {"error": STRANGER},
+        {"name": "other"},
+        {"arguments": '{"q": "mallory@evil.example"}'},
+        {"id": "mcp_1"},
+        {"id": f"mcp_{'0' * 32}"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_call_that_the_agent_did_not_make_so_is_marked(change, looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1})), says("found"))
+
+    assert ask(by_responses(send_back(first, alice, change=change))).has_untrusted
+
+
+def test_a_call_of_another_conversation_proves_nothing(looked_up, ask, alice):
+    other = ask(by_responses([{"role": "user", "content": "other"}]), calls(("look_up", {"q": 1})), says("found"))
+    ask(by_responses([USER]), says("found"))
+
+    assert ask(by_responses(send_back(other, alice))).has_untrusted
+
+
+def test_a_call_whose_result_others_wrote_stays_marked(looked_up, functions, ask, alice):
+    functions.answers.append(ToolResult(ok=True, value="a page", untrusted=True))
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1})), says("found"))
+    assert first.has_untrusted
+
+    assert ask(by_responses(send_back(first, alice))).has_untrusted
+
+
+def test_another_persons_calls_prove_nothing(looked_up, ask, alice, bob):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1})), says("found"))
+    prompt = responses.parse_response_request({"model": "helper", "input": send_back(first, alice)}, alice)
+
+    assert histories.is_known(alice, prompt.earlier) and not histories.is_known(bob, prompt.earlier)

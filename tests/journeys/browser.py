@@ -4,7 +4,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,14 @@ def serious(page: Any) -> list[str]:
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found if one["impact"] in ("serious", "critical")
     ]
+
+
+def wait_on(page: Any, condition: Callable[[], Any], within_s: float = 60) -> None:
+    """Until it is true, while the page goes on: of what the driver tells, and what no locator can wait for."""
+    until = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until, f"still not so after {within_s} s"
+        page.wait_for_timeout(50)
 
 
 def picture(page: Any, name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import calls, says
 from tests.live import wait_for
 
-from .browser import DESKTOP, PHONE, assert_inside_window, picture, serious
+from .browser import DESKTOP, PHONE, assert_inside_window, picture, serious, wait_on
 from .chat import create_agent, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
@@ -136,8 +136,7 @@ def test_the_last_line_is_in_view(device, open_page, agents, model, request):
         assert is_seen(page), picture(page, "chat-last-line-missing")
     page.reload()
     page.locator(".facts-line").nth(1).wait_for()
-    page.wait_for_timeout(200)
-    assert is_seen(page)
+    wait_on(page, lambda: is_seen(page))
     assert serious(page) == []
     picture(page, f"chat-long-{request.node.callspec.id}")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes import calls, says
 
-from .browser import DESKTOP, PHONE, needs_chromium, picture, serious
+from .browser import DESKTOP, PHONE, needs_chromium, picture, serious, wait_on
 from .chat import create_agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
@@ -231,7 +231,7 @@ def test_the_worker_of_a_browser_shows_a_notice(open_page, browser):
     protocol.on("ServiceWorker.workerRegistrationUpdated", lambda told: found.extend(told["registrations"]))
     protocol.send("ServiceWorker.disable")
     protocol.send("ServiceWorker.enable")
-    page.wait_for_timeout(300)
+    wait_on(page, lambda: found)
     about = '{"title": "Approval needed: add", "body": "x", "url": "https://example.org/approvals/", "tag": "1"}'
     registration = found[-1]["registrationId"]
     protocol.send("ServiceWorker.deliverPushMessage", {"origin": page.url.rstrip("/").removesuffix("/account"), "registrationId": registration, "data": about})  # fmt: skip

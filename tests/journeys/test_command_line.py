@@ -175,7 +175,7 @@ async def streamed(live, key):
         answer = await talk.message("parcel cost for weight_kg 10").send()
         assert answer.session == stream.session
         run = await muster.runs.get(answer.run.id)
-        assert (await run.wait(5)).status == (await run.wait()).status == "succeeded"
+        assert (await run.wait(60)).status == (await run.wait()).status == "succeeded"
 
 
 def at_a_terminal(environment, words, answers, within=90):
@@ -194,7 +194,7 @@ def at_a_terminal(environment, words, answers, within=90):
                     break
             for text in [text for text in list(left)[:1] if text in seen]:
                 os.write(ours, left.pop(text).encode())
-        assert program.wait(10) == 0, seen
+        assert program.wait(60) == 0, seen
         assert not left, f"never shown: {left}\n{seen}"
         return seen
     finally:

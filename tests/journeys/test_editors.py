@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from .browser import DESKTOP, PHONE, picture, serious
+from .browser import DESKTOP, PHONE, picture, serious, wait_on
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 ROOT = '''import math
@@ -56,7 +56,7 @@ def test_unsaved_code_is_not_left_without_a_question(open_page):
     page.goto("/functions/new/")
     page.locator(".cm-content").fill(ROOT)
     page.get_by_role("link", name="Functions").first.click(no_wait_after=True)
-    page.wait_for_timeout(300)
+    wait_on(page, lambda: asked)
     assert asked == ["beforeunload"] and page.url.endswith("/functions/new/")
     assert "math.sqrt" in page.locator("#source").input_value()
 

@@ -43,4 +43,4 @@ def test_a_stranger_can_write_a_client_from_the_docs(live, tmp_path):
         assert "HELLO WORLD" in made[0]["result"]["text"], made
     finally:
         client.kill()
-        client.wait(10)
+        client.wait(60)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from .browser import DESKTOP, PHONE, assert_inside_window, forget, picture, serious
+from .browser import DESKTOP, PHONE, assert_inside_window, forget, picture, serious, wait_on
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 SOURCE = '''def add_up(first: int, second: int) -> int:
@@ -163,7 +163,7 @@ def test_leaving_with_unsaved_changes_asks(open_page, published):
     leave = page.get_by_role("navigation").get_by_role("link", name="Agents", exact=True).first
     leave.click(no_wait_after=True)  # Firefox asks only a person who has clicked
     page.wait_for_function("document.getElementById('f-description')")
-    page.wait_for_timeout(300)
+    wait_on(page, lambda: asked)
     assert asked == ["beforeunload"] and page.url.endswith("/agents/studio-adder/")
     page.fill("#f-description", "Adds.")
     leave.click()

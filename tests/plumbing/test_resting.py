@@ -30,13 +30,13 @@ class Gate:
 
     def work(self):
         self.began.release()
-        assert self.opened.wait(10)
+        assert self.opened.wait(60)
         return threading.current_thread().name
 
     def hold(self, pool, number):
         held = [pool.submit(self.work) for _ in range(number)]
         for _ in range(number):
-            assert self.began.acquire(timeout=10)
+            assert self.began.acquire(timeout=60)
         return held
 
 
@@ -45,9 +45,9 @@ def test_threads_without_work_end_but_a_few(threads):
     held = gate.hold(threads, 3)
     gate.opened.set()
 
-    assert len({future.result(10) for future in held}) == 3
+    assert len({future.result(60) for future in held}) == 3
     wait_for(lambda: len(threads.threads) == threads.alive == 1)
-    assert threads.submit(lambda: 42).result(10) == 42
+    assert threads.submit(lambda: 42).result(60) == 42
 
 
 def test_the_thread_that_worked_last_works_next(threads, monkeypatch):
@@ -56,11 +56,11 @@ def test_the_thread_that_worked_last_works_next(threads, monkeypatch):
     held = gate.hold(threads, 3)
     gate.opened.set()
     for future in held:
-        future.result(10)
+        future.result(60)
     wait_for(lambda: len(threads.resting) == 3)
 
     def name():
-        found = threads.submit(lambda: threading.current_thread().name).result(10)
+        found = threads.submit(lambda: threading.current_thread().name).result(60)
         wait_for(lambda: len(threads.resting) == 3)
         return found
 
@@ -74,16 +74,16 @@ def test_work_for_which_there_is_no_thread_waits(threads):
 
     assert not late.done()
     gate.opened.set()
-    assert late.result(10) == "late"
-    assert len({future.result(10) for future in held}) == 3
+    assert late.result(60) == "late"
+    assert len({future.result(60) for future in held}) == 3
 
 
 def test_an_ending_thread_closes_its_database_connections(threads, monkeypatch):
     monkeypatch.setattr(idle_thread_pool, "KEPT", 0)
     closed = threading.Event()
-    threads.submit(lambda: setattr(connections["default"], "close", closed.set)).result(10)  # that thread's own
+    threads.submit(lambda: setattr(connections["default"], "close", closed.set)).result(60)  # that thread's own
 
-    assert closed.wait(10)
+    assert closed.wait(60)
     wait_for(lambda: not threads.threads)
 
 
@@ -99,7 +99,7 @@ def test_a_resting_thread_holds_nothing_of_its_work(threads, monkeypatch):
     large = Large()
     alive = weakref.ref(large)
     with pytest.raises(ValueError):
-        threads.submit(fails, large).result(10)
+        threads.submit(fails, large).result(60)
     del large
     wait_for(lambda: len(threads.resting) == 1)
     gc.collect()
@@ -114,7 +114,7 @@ def test_work_that_was_cancelled_is_not_done(threads):
 
     assert late.cancel()
     gate.opened.set()
-    threads.submit(lambda: None).result(10)
+    threads.submit(lambda: None).result(60)
     threads.shutdown()
     assert not done
 
@@ -158,7 +158,7 @@ def test_memory_goes_back_when_no_more_threads_will_end(threads, monkeypatch):
     held = gate.hold(threads, 3)
     gate.opened.set()
     for future in held:
-        future.result(10)
+        future.result(60)
 
     wait_for(lambda: given)
     assert given == [1]

@@ -44,7 +44,7 @@ class Works:
         began = monotonic()
         thread = threading.Thread(target=self.hub.run)
         thread.start()
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
         self.pool.shutdown()
         if self.errors:
@@ -59,7 +59,7 @@ def test_many_wait_at_once_on_one_thread():
         waits.sleep_until(0.2)
         threads.add(threading.get_ident())
 
-    assert Works().do(*[work] * 500) < 10  # one after another: 100 s
+    assert Works().do(*[work] * 500) < 60  # one after another: 100 s
     assert len(threads) == 1
 
 
@@ -68,7 +68,7 @@ def test_a_socket_wakes_the_one_who_waits_for_it():
 
     def reader(number):
         def read():
-            assert waits.for_socket(pairs[number][0].fileno(), READ, 20)
+            assert waits.for_socket(pairs[number][0].fileno(), READ, 60)
             heard.append((number, pairs[number][0].recv(10)))
 
         return read
@@ -92,10 +92,10 @@ def test_a_wait_for_a_socket_ends_with_its_time_or_when_it_is_over(inside):
     def work():
         began = monotonic()
         assert not waits.for_socket(here.fileno(), READ, 0.1)
-        assert not waits.for_socket(here.fileno(), READ, 30, is_over.is_set)
+        assert not waits.for_socket(here.fileno(), READ, 120, is_over.is_set)
         assert not waits.for_socket(here.fileno(), READ, None, is_over.is_set)
-        waits.sleep_until(30, is_over.is_set)
-        assert 0.3 <= monotonic() - began < 15
+        waits.sleep_until(120, is_over.is_set)
+        assert 0.3 <= monotonic() - began < 60
         there.send(b"!")
         assert waits.for_socket(here.fileno(), READ, 0, lambda: False)
 
@@ -191,21 +191,22 @@ def test_a_lock_that_is_held_during_a_wait_does_not_stop_the_thread():
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_several_things_are_done_at_once_and_the_first_error_is_raised(inside):
-    done = []
+    begun, done, together = [], [], []
 
     def one(item):
-        waits.sleep_until(0.2)
+        begun.append(item)
+        waits.sleep_until(20, lambda: len(begun) == 8)  # one after another, the first would wait in vain
+        together.append(len(begun) == 8)
         done.append((item, NAME.get()))
         if item == 3:
             raise ValueError(item)
 
     def work():
         NAME.set("ann")
-        began = monotonic()
         with ThreadPoolExecutor(8) as pool, pytest.raises(ValueError, match="3"):
             waits.each(one, range(8), pool)
         waits.each(one, [], None)
-        assert monotonic() - began < 1.5
+        assert together == [True] * 8
 
     Works().do(work) if inside else work()
     assert sorted(item for item, _ in done) == list(range(8))

@@ -128,27 +128,27 @@ def test_it_asks_again_after_a_connection_that_was_closed(live, stub):
 
 @pytest.mark.parametrize("listener", [None, lambda text: None])
 def test_a_cancelled_run_stops_a_silent_model_within_a_second(live, stub, listener):
-    stub.script(Turn(text="never", silent_s=30))
+    stub.script(Turn(text="never", silent_s=300))
     cancelled = threading.Event()
     threading.Timer(0.2, cancelled.set).start()
     began = monotonic()
     with pytest.raises(ModelCancelled):
         live.reply(user("Hello"), on_delta=listener, is_cancelled=cancelled.is_set)
-    assert monotonic() - began < 15  # a second on an idle machine; the server would take 25 to 30
+    assert monotonic() - began < 60  # a second on an idle machine; the server would take minutes
 
 
 def test_a_cancelled_run_stops_a_talking_model_within_a_second(live, stub):
-    stub.script(Turn(text="word " * 500, pause_s=0.05))
+    stub.script(Turn(text="word " * 5000, pause_s=0.05))
     cancelled = threading.Event()
     threading.Timer(0.2, cancelled.set).start()
     began = monotonic()
     with pytest.raises(ModelCancelled):
         live.reply(user("Hello"), on_delta=lambda text: None, is_cancelled=cancelled.is_set)
-    assert monotonic() - began < 15  # a second on an idle machine; the server would take 25 to 30
+    assert monotonic() - began < 60  # a second on an idle machine; the server would take minutes
 
 
 def test_the_deadline_ends_a_silent_model(live, stub):
-    stub.script(Turn(text="never", silent_s=30))
+    stub.script(Turn(text="never", silent_s=300))
     with pytest.raises(ModelFailed) as failure:
         live.reply(user("Hello"), deadline=timezone.now() + timedelta(seconds=0.3))
     assert failure.value.code == "deadline"

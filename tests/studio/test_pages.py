@@ -64,23 +64,24 @@ def test_no_page_holds_inline_script_or_style(path, alice, signed_in, make_run):
     assert "<script>" not in html
 
 
-@pytest.mark.parametrize("path", EMPTY)
-@pytest.mark.parametrize(
-    "query",
-    [
-        "before=%00",
-        "before=abc",
-        "status=%00",
-        "agent=%00",
-        "search=%00%00",
-        "session=x",
-        "agent=" + "a" * 500,
-        "before=99999999999999999999",
-    ],
+MADE_UP = (
+    "before=%00",
+    "before=abc",
+    "status=%00",
+    "agent=%00",
+    "search=%00%00",
+    "session=x",
+    "agent=" + "a" * 500,
+    "before=99999999999999999999",
 )
-def test_a_made_up_query_never_breaks_a_page(path, query, alice, signed_in, make_run):
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_a_made_up_query_never_breaks_a_page(path, alice, signed_in, make_run):
     make_run()
-    assert signed_in(alice).get(path.split("?")[0] + "?" + query).status_code in (200, 404)
+    browser = signed_in(alice)
+    statuses = {query: browser.get(path.split("?")[0] + "?" + query).status_code for query in MADE_UP}
+    assert {query: status for query, status in statuses.items() if status not in (200, 404)} == {}
 
 
 def test_charlie_sees_nothing_of_alices(charlie, signed_in, make_run, alice):

@@ -53,9 +53,7 @@ def test_an_answer_that_is_cut_at_any_byte_calls_nothing_by_halves(keep, server,
 
 
 @pytest.mark.parametrize("server", SERVERS)
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(size=st.integers(1, 400))
 def test_an_answer_in_parts_of_any_size_is_the_same(keep, server, size):
     pool, model = keep(server, size=size)

@@ -150,14 +150,14 @@ def approvals(context: click.Context, run: str | None, every: bool) -> None:
         return
     app = context.ensure_object(App)
     states = ["open", "approved", "denied", "expired"] if every else [None]
-    found: list[Approval] = []
+    listed: list[Approval] = []
     for status in states:
-        found.extend(app.muster.approvals.list(run=run, status=status))
+        listed.extend(app.muster.approvals.list(run=run, status=status))
     if app.json:
-        as_json([approval.data for approval in found])
+        as_json([approval.data for approval in listed])
         return
     columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
-    rows = [{**approval.data, "arguments": compact(approval.arguments, 60)} for approval in found]
+    rows = [{**approval.data, "arguments": compact(approval.arguments, 60)} for approval in listed]
     table(rows, columns)
 
 

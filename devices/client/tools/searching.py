@@ -1,5 +1,8 @@
 """Searches the text of files in the shared folders, and returns excerpts with their places. Keeps no index: the newest
 files are read first, and what the time does not allow is left out and reported.
+
+A folder that has too many files for the time, or a slow disk, is looked through to its end in the background. The next
+search then knows its newest files from the start.
 """
 
 import math
@@ -26,6 +29,10 @@ JSON = Any
 READING_S = 1.2
 # The part of that time after which no more names are looked at.
 LISTED = 0.8
+# Seconds for which a folder is looked through in the background.
+LOOK_ON_S = 120.0
+# Folders whose newest files are kept in memory.
+KEPT_FOLDERS = 20
 MAX_FILES = 5000
 # Bytes of one file that are searched.
 MAX_TEXT_BYTES = 2 * 1024 * 1024
@@ -151,10 +158,13 @@ class Reading:
         with self.workspace.open(path) as opened:
             if not opened.is_directory:
                 raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
-            listing.read(os.dup(opened.fd), clean_prefix(path), depth=MAX_DEPTH)
-        if listing.is_full:
-            self.is_cut = True
-        return [entry for entry in listing.entries if entry["type"] == "file"]
+            prefix = clean_prefix(path)
+            listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH)
+            if listing.is_full:
+                self.is_cut = True
+            earlier_entries = FOLDERS.find_files(opened, prefix) if listing.is_late() else []
+        entries = {entry["path"]: entry for entry in [*earlier_entries, *listing.entries]}
+        return [entry for entry in entries.values() if entry["type"] == "file"]
 
     def is_over(self) -> bool:
         stopping.raise_if_stopped()
@@ -306,4 +316,36 @@ class KnownPages:
         pages.is_complete = True
 
 
+class KnownFolders:
+    """The newest files of folders that a search could not look through in its time. What is kept may be out of date: a
+    file is opened and checked like every other, and one that is gone is passed over.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.files: OrderedDict[tuple[int, int, str], list[dict[str, JSON]]] = OrderedDict()
+        self.at_work: threading.Thread | None = None
+
+    def find_files(self, opened: Opened, prefix: str) -> list[dict[str, JSON]]:
+        """The newest files as far as they are known; a thread looks through the folder anew."""
+        key = (opened.info.st_dev, opened.info.st_ino, prefix)
+        with self.lock:
+            if self.at_work is None or not self.at_work.is_alive():
+                arguments = (key, os.dup(opened.fd), prefix)
+                self.at_work = threading.Thread(target=self.look_through, args=arguments, daemon=True)
+                self.at_work.start()
+            return self.files.get(key, [])
+
+    def look_through(self, key: tuple[int, int, str], fd: int, prefix: str) -> None:
+        """Takes ownership of the descriptor."""
+        listing = Listing((), None, MAX_FILES, time.monotonic() + LOOK_ON_S, has_folders=False)
+        listing.read(fd, prefix, depth=MAX_DEPTH)
+        with self.lock:
+            self.files[key] = listing.entries
+            self.files.move_to_end(key)
+            while len(self.files) > KEPT_FOLDERS:
+                self.files.popitem(last=False)
+
+
 PAGES = KnownPages()
+FOLDERS = KnownFolders()

@@ -1,5 +1,6 @@
 // What an agent may be given to read: each collection with its two tools, granted together by a click.
 import { api, make } from "../page.js";
+import { sitePath } from "../site.js";
 import { gettext } from "../texts.js";
 
 const VERBS = ["search", "fetch"];
@@ -31,7 +32,7 @@ export class Knowledge {
   /** @param {{name: string, description: string}} collection */
   offer({ name, description }) {
     const grant = make("button", { type: "button", textContent: gettext("Grant"), ariaLabel: gettext("Grant %(name)s", { name }), onclick: () => this.grant(name) });
-    return make("li", { className: "tool" }, make("div", { className: "row between" }, make("a", { href: `/collections/${name}/`, textContent: name }), grant), make("p", { className: "small soft", textContent: description }));
+    return make("li", { className: "tool" }, make("div", { className: "row between" }, make("a", { href: sitePath(`/collections/${name}/`), textContent: name }), grant), make("p", { className: "small soft", textContent: description }));
   }
 
   /** @param {string} name */

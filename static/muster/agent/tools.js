@@ -1,5 +1,6 @@
 // The tools of an agent: what each does, whether it is allowed, asks or is denied, who decides; and the search for more.
 import { api, make } from "../page.js";
+import { sitePath } from "../site.js";
 import { gettext, word } from "../texts.js";
 
 /** @typedef {Record<string, any>} Grant as the API has it */
@@ -154,7 +155,7 @@ export class Tools {
 function link(grant) {
   const pages = /** @type {Record<string, string>} */ ({ function: "functions", agent: "agents", chain: "chains", skill: "skills" });
   const page = pages[grant.kind];
-  return page ? make("a", { href: `/${page}/${grant.tool}/`, textContent: grant.tool }) : make("b", { textContent: grant.tool });
+  return page ? make("a", { href: sitePath(`/${page}/${grant.tool}/`), textContent: grant.tool }) : make("b", { textContent: grant.tool });
 }
 
 /** @param {string} kind @param {string} effect */

@@ -1,17 +1,17 @@
 // How an agent is used: code that calls it, its figures, and what calls or starts it.
 import { money, number } from "../numbers.js";
 import { api, make } from "../page.js";
+import { SITE, sitePath } from "../site.js";
 import { gettext, word } from "../texts.js";
 
 /** @param {string} name */
 function snippets(name) {
-  const at = location.origin;
   const body = JSON.stringify({ message: "Hello" });
   return /** @type {Record<string, string>} */ ({
-    curl: `curl ${at}/api/v1/agents/${name}/messages \\\n  -H "Authorization: Bearer $MUSTER_KEY" -H "Content-Type: application/json" \\\n  -d '${body}'`,
-    "Python client": `from muster_client import Muster\n\nwith Muster("${at}", "mk_…") as muster:\n    print(muster.agent("${name}").message("Hello").send().text)`,
-    "OpenAI SDK": `from openai import OpenAI\n\nclient = OpenAI(base_url="${at}/v1", api_key="mk_…")\nanswer = client.chat.completions.create(\n    model="${name}",\n    messages=[{"role": "user", "content": "Hello"}],\n)\nprint(answer.choices[0].message.content)`,
-    MCP: JSON.stringify({ mcpServers: { muster: { url: `${at}/mcp`, headers: { Authorization: "Bearer mk_…" } } } }, null, 2),
+    curl: `curl ${SITE}/api/v1/agents/${name}/messages \\\n  -H "Authorization: Bearer $MUSTER_KEY" -H "Content-Type: application/json" \\\n  -d '${body}'`,
+    "Python client": `from muster_client import Muster\n\nwith Muster("${SITE}", "mk_…") as muster:\n    print(muster.agent("${name}").message("Hello").send().text)`,
+    "OpenAI SDK": `from openai import OpenAI\n\nclient = OpenAI(base_url="${SITE}/v1", api_key="mk_…")\nanswer = client.chat.completions.create(\n    model="${name}",\n    messages=[{"role": "user", "content": "Hello"}],\n)\nprint(answer.choices[0].message.content)`,
+    MCP: JSON.stringify({ mcpServers: { muster: { url: `${SITE}/mcp`, headers: { Authorization: "Bearer mk_…" } } } }, null, 2),
   });
 }
 
@@ -45,7 +45,7 @@ export async function showUsers(place, path) {
   if (!results.length) { place.replaceChildren(make("p", { className: "soft", textContent: gettext("No other agent, chain, schedule or trigger that you can see uses it.") })); return; }
   const items = results.map((/** @type {{kind: string, name: string}} */ { kind, name }) => {
     const page = PAGES[kind];
-    const shown = page ? make("a", { href: `/${page}/${encodeURIComponent(name.split("/")[0])}/`, textContent: name }) : make("span", { textContent: name });
+    const shown = page ? make("a", { href: sitePath(`/${page}/${encodeURIComponent(name.split("/")[0])}/`), textContent: name }) : make("span", { textContent: name });
     return make("li", {}, shown, make("span", { className: "small soft", textContent: ` ${kind === "step" ? gettext("step of a chain") : word(kind)}` }));
   });
   place.replaceChildren(make("ul", { className: "users" }, ...items));

@@ -1,5 +1,6 @@
 // The form of one step. It shows the step as words, fields and expressions, and hands each change to the editor.
 import { make } from "../page.js";
+import { sitePath } from "../site.js";
 import { change, connect, disconnect, grant, kindOf, misnamed, needsOf, refusal, rename, replace, stepOf, targetOf, upstream, withTarget } from "./draft.js";
 import { inputs, jsonOr } from "./inputs.js";
 import { pick, targets } from "./picker.js";
@@ -75,7 +76,7 @@ export class StepForm {
       this.again();
     });
     const pages = /** @type {Record<string, string>} */ ({ agent: "agents", chain: "chains" });
-    const link = pages[kind] && targetOf(step) ? [make("a", { className: "small", href: `/${pages[kind]}/${encodeURIComponent(targetOf(step))}/`, textContent: kind === "chain" ? gettext("Open the chain") : gettext("Open the agent") })] : [];
+    const link = pages[kind] && targetOf(step) ? [make("a", { className: "small", href: sitePath(`/${pages[kind]}/${encodeURIComponent(targetOf(step))}/`), textContent: kind === "chain" ? gettext("Open the chain") : gettext("Open the agent") })] : [];
     return make("div", { className: "form" }, make("p", { className: "label", textContent: gettext("Runs") }), make("div", { className: "row" }, choose, make("span", { className: "small soft", textContent: word(kind) }), ...link),
       make("p", { className: "help", textContent: about.missing && targetOf(step) ? gettext("You cannot see “%(name)s”, or it does not exist.", { name: targetOf(step) }) : about.description }), ...(kind === "tool" && targetOf(step) ? [this.granted(about)] : []));
   }
@@ -187,7 +188,7 @@ export class StepForm {
     const json = (/** @type {string} */ words, /** @type {any} */ value) => (value === null || value === undefined ? [] : [make("p", { className: "label small", textContent: words }), make("pre", { className: "json", tabIndex: 0, role: "region", ariaLabel: words, textContent: JSON.stringify(value, null, 2).slice(0, 20_000) })]);
     const done = row && ["succeeded", "partial"].includes(row.status);
     const pinning = pin ? this.pinned(pin) : done ? [make("button", { type: "button", id: "step-pin", textContent: gettext("Pin this output"), onclick: () => { editor.pin(key, { run: row.run }); this.again(); } }), make("p", { className: "help", textContent: gettext("A try then uses this output, and the step does not run.") })] : [];
-    return this.fold("last", gettext("Last run"), ...(row ? [make("p", { className: "row small" }, make("span", { className: `pill ${row.status}`, textContent: row.pinned ? gettext("%(status)s, output given", { status: word(row.status) }) : row.status }), make("a", { href: `/runs/${row.child ?? row.run}/`, textContent: row.child ? gettext("Open the run of this step") : gettext("Open the run") }))] : []), ...(row?.error ? [make("p", { className: "note error small", textContent: row.error.message ?? row.error.code })] : []), ...json(gettext("Input"), row?.input), ...json(gettext("Output"), row?.output), ...pinning);
+    return this.fold("last", gettext("Last run"), ...(row ? [make("p", { className: "row small" }, make("span", { className: `pill ${row.status}`, textContent: row.pinned ? gettext("%(status)s, output given", { status: word(row.status) }) : row.status }), make("a", { href: sitePath(`/runs/${row.child ?? row.run}/`), textContent: row.child ? gettext("Open the run of this step") : gettext("Open the run") }))] : []), ...(row?.error ? [make("p", { className: "note error small", textContent: row.error.message ?? row.error.code })] : []), ...json(gettext("Input"), row?.input), ...json(gettext("Output"), row?.output), ...pinning);
   }
 
   /** @param {Record<string, any>} pin */

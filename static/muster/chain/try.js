@@ -3,6 +3,7 @@ import { ApprovalCard } from "../cards.js";
 import { money } from "../numbers.js";
 import { api, make, tell } from "../page.js";
 import { SchemaForm } from "../schemaform.js";
+import { sitePath } from "../site.js";
 import { watch } from "../sse.js";
 import { upstream } from "./draft.js";
 import { gettext, word } from "../texts.js";
@@ -159,7 +160,7 @@ export class Try {
 
   /** @param {string} kind @param {string} words @param {string} [run] @param {any} [output] */
   say(kind, words, run, output) {
-    const link = run ? [" ", make("a", { href: `/runs/${run}/`, textContent: gettext("Open the run") })] : [];
+    const link = run ? [" ", make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open the run") })] : [];
     const result = output === undefined || output === null ? [] : [make("p", { className: "label small", textContent: gettext("Result") }), make("pre", { className: "json", tabIndex: 0, role: "region", ariaLabel: gettext("Result"), textContent: typeof output === "string" ? output : JSON.stringify(output, null, 2) })];
     this.answer.replaceChildren(make("p", { className: `note ${kind}` }, words, ...link), ...result);
   }

@@ -119,7 +119,7 @@ def test_of_two_requests_at_once_one_is_carried_out(alice_api, alice):
     statuses, together = [], threading.Barrier(2)
 
     def send():
-        together.wait(10)
+        together.wait(60)
         statuses.append(alice_api.post(f"{V1}/budgets/", {"period": "day", "max_runs": 5}, headers=KEY).status_code)
         connection.close()
 
@@ -127,7 +127,7 @@ def test_of_two_requests_at_once_one_is_carried_out(alice_api, alice):
     for thread in both:
         thread.start()
     for thread in both:
-        thread.join(30)
+        thread.join(60)
     assert set(statuses) <= {201, 409} and 201 in statuses
     assert len(alice_api.get(f"{V1}/budgets/").json()["results"]) == 1
 

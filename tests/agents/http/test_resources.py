@@ -117,7 +117,7 @@ def test_of_two_changes_at_once_one_is_refused(alice_api, rows):
     statuses, together = [], threading.Barrier(2)
 
     def change(text):
-        together.wait(10)
+        together.wait(60)
         statuses.append(alice_api.patch(at, {"description": text}, JSON, headers={"If-Match": tag}).status_code)
         connection.close()
 
@@ -125,7 +125,7 @@ def test_of_two_changes_at_once_one_is_refused(alice_api, rows):
     for thread in both:
         thread.start()
     for thread in both:
-        thread.join(30)
+        thread.join(60)
     assert sorted(statuses) == [200, 412]
 
 

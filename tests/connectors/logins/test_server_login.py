@@ -61,7 +61,7 @@ def linked(alice_api, fake, row):
 
 
 def call(user, **arguments):
-    return call_tool(spec_of(Tool.objects.get(name="notes_echo"), deadline_s=10.0), user, arguments)
+    return call_tool(spec_of(Tool.objects.get(name="notes_echo"), deadline_s=60.0), user, arguments)
 
 
 def refused(client, row):
@@ -367,7 +367,7 @@ def test_the_reference_servers_login_is_found_used_renewed_and_taken_back(alice,
     query = {key: values[0] for key, values in parse_qs(urlsplit(back.headers["location"]).query).items()}
     done = alice_api.get(f"{API}/mcp/callback", query)
     assert done.status_code == 200 and done.json()["health"] == "ok" and done.json()["scopes"] == ["sums"]
-    tool = spec_of(Tool.objects.get(name="notes_add"), deadline_s=20.0)
+    tool = spec_of(Tool.objects.get(name="notes_add"), deadline_s=60.0)
     assert call_tool(tool, alice, {"a": 20, "b": 22}).value == {"result": 42}
     Connection.objects.update(token_expires_at=timezone.now())
     before = Connection.objects.get().access_token

@@ -15,6 +15,7 @@ from connectors.mcp.session import Listener, Session
 from plumbing.http import outbound
 from tests.connectors.fake_mcp import FakeMcp, stream
 from tests.connectors.loopback import Answer
+from tests.live import wait_for
 from tests.servers import free_port, served
 
 MAY_REPEAT = Listener(may_repeat=True)
@@ -47,7 +48,7 @@ def transport(address):
     return HttpTransport(address, {}, ["127.0.0.1"])
 
 
-def soon(seconds=20.0):
+def soon(seconds=60.0):
     return monotonic() + seconds
 
 
@@ -110,7 +111,7 @@ def test_a_call_is_left_for_the_question_and_continued_by_another_process(lastin
 def test_a_cancelled_run_still_ends_its_call(address, open_session):
     one = open_session(address)
     cancelled = threading.Event()
-    waits = Listener(answer=lambda params: cancelled.wait(5) and None, may_repeat=True)
+    waits = Listener(answer=lambda params: cancelled.wait(60) and None, may_repeat=True)
     threading.Timer(0.3, cancelled.set).start()
     with outbound.unless(cancelled.is_set), pytest.raises((McpFailed, InputRequired)):
         one.call_tool("ask", {}, soon(), listener=waits)
@@ -158,16 +159,19 @@ def test_whatever_the_stream_holds_the_call_is_answered(fake, answer, open_sessi
 
 
 def test_a_server_that_does_not_answer_the_get_costs_a_second_once(fake, open_session):
-    slow = threading.Event()
-    fake.routes.insert(0, ("GET", re.compile("/mcp"), lambda asked: slow.wait(5) and Answer(405)))
+    slow, gets = threading.Event(), []
+
+    def answer_late(asked):
+        gets.append(asked)
+        slow.wait(120)
+        return Answer(405)
+
+    fake.routes.insert(0, ("GET", re.compile("/mcp"), answer_late))
     fake.lock = FreeLock()
     one = open_session(fake.address)
-    began = monotonic()
-    one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
-    assert monotonic() - began < server_stream.OPENS_S + 1.5
-    began = monotonic()
-    one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
-    assert monotonic() - began < 0.9
+    for _ in range(2):
+        one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
+    assert len(gets) == 1 and not slow.is_set()
     slow.set()
 
 
@@ -186,9 +190,9 @@ def test_a_question_outside_of_any_call_is_cancelled(fake, open_session):
     one = open_session(fake.address)
     fake.continued = lambda asked: stream(asking("q")) if not said.is_set() else Answer(405)
     one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
-    until = monotonic() + 5
-    while not (answers := [asked.json for asked in fake.asked if asked.method == "POST" and "result" in asked.json]):
-        assert monotonic() < until
+    answers = wait_for(
+        lambda: [asked.json for asked in fake.asked if asked.method == "POST" and "result" in asked.json]
+    )
     said.set()
     assert answers[0] == {"jsonrpc": "2.0", "id": "q", "result": {"action": "cancel"}}
 
@@ -198,17 +202,17 @@ def test_a_session_may_be_closed_while_a_request_of_the_server_is_answered(fake,
 
     def answer_late(method):
         asked.set()
-        closed.wait(5)
+        closed.wait(60)
         return {"result": {}}
 
     monkeypatch.setattr(session, "build_server_reply", answer_late)
     fake.continued = lambda _: stream(asking("p", "ping")) if not asked.is_set() else Answer(405)
     one = session.open_server_session(lambda: transport(fake.address), soon(), LEGACY)
     one.call_tool("echo", {"text": "x"}, soon(), listener=Listener())
-    assert asked.wait(5)
+    assert asked.wait(60)
     one.close()
     closed.set()
     for reader in [thread for thread in threading.enumerate() if thread.name == "mcp-server-stream"]:
-        reader.join(5)
+        reader.join(60)
         assert not reader.is_alive()
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []

@@ -42,14 +42,14 @@ def test_a_session_lost_in_the_middle_of_a_call_does_not_repeat_it(alice, server
 def test_a_call_that_fails_does_not_end_another_one_in_the_same_session(alice, server, fake):
     """The first waits at the server while the second gets nonsense, which drops the session."""
     kept, key = next(iter(sessions._kept.values())), next(iter(sessions._kept))
-    with sessions.open_kept_session(server, alice.pk, monotonic() + 5) as (used, _):
+    with sessions.open_kept_session(server, alice.pk, monotonic() + 60) as (used, _):
         assert used is kept
         fake.reply = lambda message: Answer(200, b"<html>")
         with pytest.raises(OutcomeUnknown):
             call(alice, text="hello")
         assert key not in sessions._kept
         fake.reply = None
-        assert used.session.call_tool("echo", {"text": "still"}, monotonic() + 5)["content"][0]["text"] == "still"
+        assert used.session.call_tool("echo", {"text": "still"}, monotonic() + 60)["content"][0]["text"] == "still"
     assert [asked.method for asked in fake.asked].count("DELETE") == 1
 
 
@@ -114,11 +114,11 @@ def test_a_tool_whose_header_marks_break_the_rules_is_refused(alice, server, fak
 
 
 def test_a_server_that_never_answers_costs_its_own_time_and_no_more(alice, server, fake):
-    fake.reply = lambda message: fake.stuck.wait(60) and None
+    fake.reply = lambda message: fake.stuck.wait(300) and None
     started = monotonic()
     with pytest.raises(OutcomeUnknown):
-        call(alice, text="hello", seconds=0.5)
-    assert monotonic() - started < 20  # the server would have taken sixty
+        call(alice, text="hello", seconds=3)
+    assert monotonic() - started < 60  # the server would have taken minutes
     fake.stuck.set()
     server.refresh_from_db()
     assert server.health == "broken"
@@ -130,9 +130,9 @@ def test_a_server_that_never_answers_costs_its_own_time_and_no_more(alice, serve
 
 def test_a_reading_tool_that_did_not_answer_failed_plainly(alice, alice_api, server, fake):
     alice_api.post(f"{API}/{server.pk}/tools/echo/approve", {"sha256": RemoteTool.objects.get().offered_hash})
-    fake.reply = lambda message: fake.stuck.wait(60) and None
+    fake.reply = lambda message: fake.stuck.wait(300) and None
     with pytest.raises(ToolFailed) as failure:
-        call(alice, text="hello", seconds=0.5)
+        call(alice, text="hello", seconds=3)
     fake.stuck.set()
     assert failure.value.code == "timeout"
 

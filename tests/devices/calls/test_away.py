@@ -62,7 +62,7 @@ async def test_a_waiting_call_whose_device_never_comes_expires_undone(alice, lap
 
 @pytest.mark.parametrize("seen", [[], [("running", "tool_ack")]])
 async def test_the_time_limit_of_a_waiting_call_stands_still_while_its_device_is_away(alice, laptop, short_hold, seen):
-    id = await fallen(alice, laptop, offline="wait", deadline_s=30.0, effect="write")
+    id = await fallen(alice, laptop, offline="wait", deadline_s=300.0, effect="write")
     passed = timezone.now() - timedelta(seconds=5)
     await DeviceCall.objects.filter(pk=id).aupdate(deadline=passed)
     assert await sync_to_async(calls.expire_due)() == []
@@ -73,9 +73,9 @@ async def test_the_time_limit_of_a_waiting_call_stands_still_while_its_device_is
     async with ScriptedDevice(laptop[1]) as device:
         await device.hello(unfinished=[{"id": id, "state": state} for state, _ in seen])
         if not seen:
-            assert (await device.expect("tool_call"))["timeout_s"] == pytest.approx(30, abs=2)
+            assert (await device.expect("tool_call"))["timeout_s"] == pytest.approx(300, abs=60)
         left = (await row_of(id)).deadline - timezone.now()
-        assert timedelta(seconds=20) < left <= timedelta(seconds=30), "its whole time again"
+        assert timedelta(seconds=200) < left <= timedelta(seconds=300), "its whole time again"
         await device.send(type="tool_result", id=id, ok=True, result="once")
         row = await settled(id)
     assert (row.result, row.late) == ("once", False)

@@ -73,7 +73,7 @@ def test_a_timeout_is_kept_within_the_grace(body):
     began = time.monotonic()
     outcome = sandbox.execute(f"def main():\n    {body}\n", limits=FAST)
     assert outcome.status == "timeout"
-    assert time.monotonic() - began < 0.3 + 15  # generous: the promised 0.3 s is measured by the benchmark
+    assert time.monotonic() - began < 0.3 + 60  # generous: the promised 0.3 s is measured by the benchmark
 
 
 def test_printed_text_is_cut_and_says_so():

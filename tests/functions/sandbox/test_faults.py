@@ -25,6 +25,7 @@ from tests.functions.sandbox.processes import children_of, descendants_of, is_ru
 
 PROJECT = Path(__file__).resolve().parents[3]
 SLEEPER = "import time\ndef main():\n    time.sleep(20)\n    return 'slept'\n"
+LONG = sandbox.Limits(timeout_s=300)
 
 
 @pytest.fixture
@@ -45,8 +46,9 @@ def sleeping(pool):
         def log(self, message, level, fields):
             started.set()
 
-    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(20)\n"
-    thread = threading.Thread(target=lambda: box.append(pool.execute(source, allowed_imports=["time"], host=Host())))
+    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(300)\n"
+    options = {"allowed_imports": ["time"], "host": Host(), "limits": LONG}
+    thread = threading.Thread(target=lambda: box.append(pool.execute(source, **options)))
     thread.start()
     assert started.wait(60)
     yield lambda: (thread.join(60), box[0])[1]
@@ -236,11 +238,12 @@ def test_a_cancelled_call_ends_at_once(pool):
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(20)\n"
-    outcome = pool.execute(source, allowed_imports=["time"], host=Host(), cancellation=cancellation)
+    source = "import time\ndef main(ctx):\n    ctx.log('up')\n    time.sleep(300)\n"
+    options = {"allowed_imports": ["time"], "host": Host(), "limits": LONG, "cancellation": cancellation}
+    outcome = pool.execute(source, **options)
     thread.join()
     assert outcome.status == "cancelled"
-    assert outcome.wall_ms < 15000
+    assert outcome.wall_ms < 60_000
 
 
 def test_spares_that_have_died_cost_no_call():

@@ -175,7 +175,7 @@ def test_the_files_of_a_process_have_a_limit_together(run):
 
 @pytest.mark.parametrize(("code", "status"), [("while True: pass", "timeout"), ("x = 'a' * (2 << 30)", "memory")])
 def test_limits_hold_and_the_next_call_begins_anew(run, code, status):
-    limits = sandbox.Limits(timeout_s=1, memory_mb=256)
+    limits = sandbox.Limits(timeout_s=3, memory_mb=256)
     run("kept = 1", limits=limits)
     assert run(code, limits=limits).status == status
     after = run("'kept' in globals()", limits=limits)

@@ -154,7 +154,7 @@ def test_stop_closes_the_connection_and_cancels_the_run(agents, webui, model, pa
             if "word" in line:
                 break
     newest = {"agent": "plain", "limit": 1}
-    wait_for(lambda: live.http.get("/api/v1/runs/", params=newest).json()["results"][0]["status"] == "cancelled", 20)
+    wait_for(lambda: live.http.get("/api/v1/runs/", params=newest).json()["results"][0]["status"] == "cancelled")
 
 
 def test_a_tool_with_the_name_of_an_agents_tool_is_named_in_the_error(webui):

@@ -27,7 +27,7 @@ def ask(secret, *frames):
         for frame in frames:
             await socket.send_json_to(frame)
             said.append(await socket.receive_json_from(timeout=60))
-        await socket.disconnect()
+        await socket.disconnect(timeout=60)
         return said
 
     return in_a_loop(talk())

@@ -67,7 +67,7 @@ def listener():
     client = redis.Redis.from_url(settings.CACHE_URL)
     subscription = client.pubsub(ignore_subscribe_messages=True)
     subscription.subscribe("line:heard")
-    subscription.get_message(timeout=5)
+    subscription.get_message(timeout=60)
     yield subscription
     subscription.close()
     client.close()
@@ -77,7 +77,7 @@ def texts_heard(listener, number):
     """So many messages, in their order."""
     heard = []
     while len(heard) < number:
-        message = listener.get_message(timeout=5)
+        message = listener.get_message(timeout=60)
         assert message is not None, heard
         heard.append(message["data"])
     return heard

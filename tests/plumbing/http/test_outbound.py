@@ -27,7 +27,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def drip(self):
         try:
-            for _ in range(200):
+            for _ in range(2400):
                 self.wfile.write(b".")
                 sleep(0.05)  # the slowness is what is tested
         except OSError:
@@ -105,7 +105,7 @@ def test_an_exchange_ends_in_its_time_however_slowly_the_other_side_drips(server
     started = monotonic()
     with outbound.client(["127.0.0.1"]) as client, pytest.raises(httpx2.TimeoutException), outbound.until(0.3):
         client.get(f"{server}/drip")
-    assert monotonic() - started < 8  # it would have dripped for ten seconds
+    assert monotonic() - started < 60  # it would have dripped for two minutes
 
 
 def test_a_body_larger_than_asked_is_not_read_on(server):

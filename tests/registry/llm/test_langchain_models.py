@@ -66,13 +66,13 @@ def test_a_refused_key_is_told_apart(live, stub):
 
 
 def test_a_cancelled_run_stops_a_silent_model_within_a_second(live, stub):
-    stub.script(says("never", silent_s=30))
+    stub.script(says("never", silent_s=300))
     cancelled = threading.Event()
     began = monotonic()
     threading.Timer(0.3, cancelled.set).start()
     with pytest.raises(ModelCancelled):
         live.reply(user("Hello"), is_cancelled=cancelled.is_set)
-    assert monotonic() - began < 15  # the package's first import is in it
+    assert monotonic() - began < 60  # the package's first import is in it
 
 
 def test_an_output_schema_becomes_an_instruction(live, stub):

@@ -135,18 +135,18 @@ def test_a_server_that_drips_is_given_up(server, settings, hear, answer):
 
 
 def test_a_server_may_send_comments_and_white_space_while_it_thinks(server, settings):
-    settings.MODEL_SILENCE_S = 1.0
+    settings.MODEL_SILENCE_S = 4.0  # less than it thinks, and far more than any pause is on a busy machine
 
     def comments(connection):
         connection.sendall(STREAM_HEAD)
-        for _ in range(12):
+        for _ in range(45):
             connection.sendall(b": still thinking\n\n")
             threading.Event().wait(0.1)
         connection.sendall(events(HELLO, END))
 
     def blanks(connection):
         connection.sendall(JSON_HEAD)
-        for _ in range(12):
+        for _ in range(45):
             connection.sendall(b"\n ")
             threading.Event().wait(0.1)
         connection.sendall(json.dumps(WHOLE).encode())

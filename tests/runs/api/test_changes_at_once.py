@@ -40,7 +40,7 @@ def at_once(*actions):
 
     def act(place, action):
         try:
-            together.wait(10)
+            together.wait(60)
             results[place] = action()
         finally:
             connection.close()

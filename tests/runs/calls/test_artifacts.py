@@ -271,7 +271,7 @@ def test_two_files_at_once_do_not_exceed_the_quota_together(alice, settings):
 
     def save(name):
         file = storage.store_bytes(alice.pk, name, b"x" * 8)
-        both.wait(10)
+        both.wait(60)
         try:
             with transaction.atomic():
                 storage.insert_file_row(file)

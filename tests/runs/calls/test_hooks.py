@@ -204,7 +204,7 @@ def test_a_hook_that_never_ends_denies_at_its_time_limit(send, hook, tool):
     hook("while True: pass", agent=send.agent, timeout_s=0.3)
     began = time.monotonic()
     record = send().tool_calls.get()
-    assert tool.recorder.asked == [] and record.outcome == "denied" and time.monotonic() - began < 20
+    assert tool.recorder.asked == [] and record.outcome == "denied" and time.monotonic() - began < 60
 
 
 def test_a_hook_whose_function_is_switched_off_or_deleted_denies(send, hook, tool):

@@ -69,15 +69,15 @@ def test_the_time_limit_and_the_names_of_the_caller_s_tools_are_recorded_and_a_r
 ):
     stub.script(says("Hi"), says("Hi"))
     run = sent(
-        alice_api, worker, {"timeout": 20, "tools": [{"name": "weather", "description": "", "input_schema": {}}]}
+        alice_api, worker, {"timeout": 200, "tools": [{"name": "weather", "description": "", "input_schema": {}}]}
     )
-    assert (run["options"]["timeout"], run["options"]["tools"]) == (20, ["weather"])
+    assert (run["options"]["timeout"], run["options"]["tools"]) == (200, ["weather"])
     assert run["options"]["asked"] == ["timeout", "tools"]
     with worker.capture(execute=True):
         again = alice_api.post(f"{V1}/runs/{run['id']}/retry", {}).json()
-    assert again["options"]["asked"] == ["timeout"] and again["options"]["timeout"] == 20
+    assert again["options"]["asked"] == ["timeout"] and again["options"]["timeout"] == 200
     limit = parse_datetime(again["deadline"]) - parse_datetime(again["created_at"])
-    assert 19 < limit.total_seconds() < 21
+    assert 170 < limit.total_seconds() < 230
 
 
 def test_a_limit_above_the_agent_s_own_is_the_agent_s(alice_api, agent, worker, stub):

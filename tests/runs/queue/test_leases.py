@@ -67,7 +67,7 @@ def renew_elsewhere(keeper):
 
     thread = threading.Thread(target=renew, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     return not thread.is_alive()
 
 
@@ -95,20 +95,20 @@ def test_a_lease_whose_row_is_free_again_is_renewed_in_the_same_turn(alice, make
             with transaction.atomic():
                 lock_run(run.pk)
                 locked.set()
-                done.wait(20)
+                done.wait(60)
         finally:
             connection.close()
 
     def prolong_and_free(rows):
         keys = prolong(rows)
         done.set()
-        writer.join(20)
+        writer.join(60)
         return keys
 
     monkeypatch.setattr(leases, "prolong", prolong_and_free)
     writer = threading.Thread(target=write)
     writer.start()
-    assert locked.wait(20)
+    assert locked.wait(60)
     keeper.renew()
     assert done.is_set() and Run.objects.get(pk=run.pk).lease_expires_at
 

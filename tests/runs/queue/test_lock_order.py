@@ -39,7 +39,7 @@ def at_once(*works):
 
     def work(one):
         try:
-            ready.wait(20)
+            ready.wait(60)
             one()
         except Conflict:
             pass

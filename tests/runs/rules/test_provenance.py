@@ -1,11 +1,10 @@
 """Whose a value is, with the tricks that the author of a hostile text would try."""
 
-import time
-
 import pytest
 
 from runs.rules.provenance import Call, Origins, may_pass
 from runs.rules.untrusted_tags import mark_untrusted
+from tests.costs import measure_cpu
 
 PERSON = "Please write to bob@corp.example and pay 900 to GB29NWBK60161331926819 on May 3rd; the report is report.txt."
 EVIL = "mallory@evil.example"
@@ -181,12 +180,14 @@ def test_a_choice_of_the_tools_own_schema_names_nobody():
 def test_a_long_text_costs_no_time(part):
     """Regular expressions that go back and forth would let one mail hold a worker for hours."""
     text = part * (200_000 // len(part))
-    began = time.process_time()
-    story = origins(stranger=text)
-    story.say(text)
-    judged(story, body=text, to=text)
-    mark_untrusted(f"<{text}", "mail")
-    assert time.process_time() - began < 10
+
+    def read_it():
+        story = origins(stranger=text)
+        story.say(text)
+        judged(story, body=text, to=text)
+        mark_untrusted(f"<{text}", "mail")
+
+    assert measure_cpu(read_it, below=10, tries=2) < 10
 
 
 def test_characters_that_turn_the_text_around_are_shown():

@@ -231,14 +231,16 @@ def test_a_delivery_is_tried_with_growing_waits_and_then_is_dead(sink, worker, a
     now = timezone.now()
     waits = []
     for _ in range(12):
+        before = timezone.now()
         if not deliver_due(now):
             break
         row = WebhookDelivery.objects.get()
-        waits.append(round((row.next_attempt_at - timezone.now()).total_seconds()))
+        waits.append((row.next_attempt_at - timezone.now(), row.next_attempt_at - before))
         now = row.next_attempt_at + timedelta(seconds=1)
     row = WebhookDelivery.objects.get()
     assert (row.state, row.attempts, row.last_status) == ("dead", 8, 500)
-    assert waits[:4] == [5, 30, 120, 600]
+    for (shortest, longest), seconds in zip(waits, [5, 30, 120, 600], strict=False):
+        assert shortest <= timedelta(seconds=seconds) <= longest
     webhooks.send_again(row)
     sink.answers = []
     assert deliver_due() == 1
@@ -298,7 +300,7 @@ def told(person, url, run="r"):
 
 @pytest.mark.django_db(transaction=True)
 def test_one_persons_hanging_receivers_stop_nobody_else(sink, alice, bob, monkeypatch):
-    monkeypatch.setattr(webhooks, "TIMEOUT_S", 3.0)
+    monkeypatch.setattr(webhooks, "TIMEOUT_S", 120.0)  # hers hang until the receiver is gone
     with hanging() as url:
         for number in range(50):
             told(alice, url, str(number))
@@ -306,7 +308,7 @@ def test_one_persons_hanging_receivers_stop_nobody_else(sink, alice, bob, monkey
         mine = told(bob, sink.url)
         assert webhooks.send_due() == 1
         [bobs] = [future for future, (person, _) in webhooks.QUEUE.under_way.items() if person == bob.pk]
-        bobs.result(timeout=2.5)  # before any of Alice's ends
+        bobs.result(timeout=60)  # before any of Alice's ends
         mine.refresh_from_db()
         assert mine.state == "delivered" and len(sink.got) == 1
     futures.wait(list(webhooks.QUEUE.under_way), timeout=60)

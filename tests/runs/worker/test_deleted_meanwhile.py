@@ -41,7 +41,7 @@ def at_once(*works):
     barrier = Barrier(len(works))
 
     def begin(work):
-        barrier.wait(20)
+        barrier.wait(60)
         try:
             return work()
         finally:

@@ -59,15 +59,17 @@ def statuses(runs):
 
 def test_a_cancel_reaches_each_of_many_in_flight_and_closes_its_connection(launch, run_pool, stub, alice):
     stub.script(*[SILENT] * COUNT)
+    before = set(threading.enumerate())  # another test's pool may be about to end
     runs = launch()
     wait_for(lambda: len(stub.requests) == COUNT)
-    assert sum("run-pool-" in thread.name for thread in threading.enumerate()) <= HUBS
+    new = set(threading.enumerate()) - before
+    assert sum("run-pool-" in thread.name for thread in new) <= HUBS
     one, *others = runs
     began = monotonic()
     endings.cancel_run(one, by=alice)
     wait_for(lambda: connections_to(stub) == COUNT - 1)
     wait_for(lambda: statuses([one]) == {one.pk: "cancelled"})
-    assert monotonic() - began < 20, "it did not notice, and ended for another reason"
+    assert monotonic() - began < 60, "it did not notice, and ended for another reason"
     assert set(statuses(others).values()) == {"running"}
     for run in others:
         endings.cancel_run(run, by=alice)

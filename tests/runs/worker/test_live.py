@@ -115,14 +115,14 @@ def test_a_stream_tells_everything_in_order_with_deltas_and_resumes(muster, mode
 
 
 def test_a_cancel_stops_a_model_that_is_still_thinking_within_a_second(muster, model):
-    model.script(says("too late", silent_s=60))
+    model.script(says("too late", silent_s=300))
     run_id = start(muster)
     wait_for(lambda: run_of(muster, run_id)["status"] == "running")
     began = time.monotonic()
     assert muster.http.post(f"/api/v1/runs/{run_id}/cancel", json={"reason": "enough"}).status_code == 200
     run = ended(muster, run_id)
     assert run["status"] == "cancelled" and run["error"]["message"] == "enough"
-    assert time.monotonic() - began < 20  # a second on an idle machine; the model would take sixty
+    assert time.monotonic() - began < 60  # a second on an idle machine; the model would take minutes
 
 
 def test_a_cancel_stops_a_function_that_is_still_running(muster, model):

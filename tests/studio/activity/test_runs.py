@@ -156,17 +156,17 @@ def test_a_message_is_retried_from_its_page(alice, signed_in, make_agent, worker
 
 def test_model_calls_start_when_the_model_was_asked_also_if_they_fail(alice, worker, make_agent, stub_provider, stub):
     """The waterfall's bars and “Took” come from these rows."""
-    stub.script(says("Fine.", silent_s=0.3), replace(fails(400), silent_s=0.3))
+    stub.script(says("Fine.", silent_s=2), replace(fails(400), silent_s=2))
     agent = make_agent("slow", provider=stub_provider)
     for status in ("succeeded", "failed"):
         run = worker.send_message(alice, "hello", agent)
         fall = waterfall(run)
         [bar] = [bar for bar in fall.bars if bar.kind == "model"]
-        assert run.status == status and bar.took_s >= 0.3, status
+        assert run.status == status and bar.took_s >= 2, status
         # A process that had to wait for its core knows the database's time a little late (plumbing/clock.py).
-        late = timedelta(seconds=0.1)
+        late = timedelta(seconds=1)
         assert run.started_at <= bar.started_at + late and bar.finished_at <= run.finished_at + late, status
-        assert fall.total_s >= (fall.queue_s or 0) + bar.took_s, status
+        assert fall.total_s + late.total_seconds() >= (fall.queue_s or 0) + bar.took_s, status
 
 
 def test_the_sources_of_an_answer_open_the_documents_at_their_place(alice, bob, charlie, team, signed_in, make_run):
