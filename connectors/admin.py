@@ -76,13 +76,16 @@ class ConnectionAdmin(OwnedAdmin):
 
     @admin.display(description=later("Connect again"))
     def reconnect(self, row: Connection) -> str:
-        return format_html('<a href="{0}">{0}</a>', reconnect_link(row)) if row.uses_oauth else "–"
+        if not row.uses_oauth:
+            return "–"
+        return format_html('<a href="{0}">{0}</a>', reconnect_link(row))
 
     @admin.action(description=later("Revoke the login"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
         for row in queryset:
             if row.uses_oauth and self.is_editable(request, row):
-                self.audit(request, "revoked", row, told_service=oauth.revoke(row))
+                is_confirmed = oauth.revoke(row)
+                self.audit(request, "revoked", row, told_service=is_confirmed)
 
 
 @admin.register(RemoteTool)
@@ -99,11 +102,16 @@ class RemoteToolAdmin(ReadOnlyAdmin):
             return pill(known("gone"), "waiting")
         if row.is_changed:
             return pill("changed", "failed")
-        return pill("approved") if row.approved_hash == row.offered_hash else pill("new", "queued")
+        if row.approved_hash == row.offered_hash:
+            return pill("approved")
+        return pill("new", "queued")
 
     @admin.display(description=later("Mean ms"))
     def mean_ms(self, row: RemoteTool) -> str:
-        return f"{row.total_ms / row.calls:.0f}" if row.calls else "–"
+        if not row.calls:
+            return "–"
+        mean = row.total_ms / row.calls
+        return f"{mean:.0f}"
 
     @admin.action(description=later("Approve as offered now"), permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:

@@ -51,7 +51,8 @@ from .tools import open_api
 from .toolsets import openapi
 
 CHECK_S = 15.0
-
+# Argument of an import → field of the request.
+IMPORT_ARGUMENTS = {"url": "url", "base_url": "base_url", "only": "operations", "effects": "effects"}
 READERS: dict[str, Callable[[Connection, int | None], remote.Listing]] = {
     Connection.Provider.MCP: fetch_server_tools,
     Connection.Provider.A2A: read_agent,
@@ -80,7 +81,8 @@ class ConnectionViewSet(
     orderings = ("name", "created_at", "updated_at")
 
     def get_queryset(self) -> QuerySet:
-        return Connection.objects.visible_to(self.request.user).select_related("owner", "team")
+        visible = Connection.objects.visible_to(self.request.user)
+        return visible.select_related("owner", "team")
 
     def get_object(self) -> Connection:
         row = self.get_queryset().filter(pk=self.kwargs["pk"]).first()
@@ -92,16 +94,21 @@ class ConnectionViewSet(
 
     def perform_create(self, serializer: Any) -> None:
         with refusals("connection", self.request.user):
-            self.audit("created", serializer.save())
+            row = serializer.save()
+            self.audit("created", row)
 
     def perform_update(self, serializer: Any) -> None:
+        row = serializer.instance
         with refusals("connection", self.request.user):
-            lock_row(serializer.instance)
-            place, login = get_server_place(serializer.instance), get_server_identity(serializer.instance)
+            lock_row(row)
+            place = get_server_place(row)
+            identity = get_server_identity(row)
             row = serializer.save()
-            if get_server_place(row) != place:
+            has_moved = get_server_place(row) != place
+            has_other_identity = get_server_identity(row) != identity
+            if has_moved:
                 save_moved_connection(row, keeps_secret="secret_name" in serializer.validated_data)
-            if row.login and (get_server_place(row), get_server_identity(row)) != (place, login):
+            if row.login and (has_moved or has_other_identity):
                 row.forget_login()
             self.audit("changed", row, fields=sorted(serializer.validated_data))
         transaction.on_commit(lambda: drop_all(row))
@@ -128,7 +135,8 @@ class ConnectionViewSet(
             check_connection(row, request.user)
             row.refresh_from_db()
         link = reconnect_link(row) if row.uses_oauth else None
-        return Response(HealthSerializer({**vars(row), "reconnect": link}).data)
+        answer = {**vars(row), "reconnect": link}
+        return Response(HealthSerializer(answer).data)
 
     @extend_schema(request=None, responses={200: RevokedSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
@@ -150,7 +158,8 @@ class ConnectionViewSet(
         rows = self.get_object().remote_tools.select_related("tool")
         self.page_ordering = ("remote_name", "pk")
         page = self.paginate_queryset(rows)
-        return self.get_paginated_response(RemoteToolSerializer(page, many=True).data)
+        serializer = RemoteToolSerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(request=None, responses={200: ListingSerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
@@ -174,7 +183,9 @@ class ConnectionViewSet(
     def approve(self, request: Any, pk: int, name: str) -> Response:
         """Approve a tool as it is offered now, identified by the hash you looked at."""
         body = parse_posted_data(ApproveSerializer, request)
-        row = self.get_object().remote_tools.filter(remote_name=name.replace("\0", "")).first()
+        connection = self.get_object()
+        # PostgreSQL refuses a text with this character.
+        row = connection.remote_tools.filter(remote_name=name.replace("\0", "")).first()
         if row is None:
             raise NotFound("This connection has no such tool.")
         remote.approve_definition(row, request.user, sha256=body["sha256"], effect=body.get("effect", ""))
@@ -190,8 +201,10 @@ class ConnectionViewSet(
         row, document = self.document_of(request)
         effects = document.pop("effects", None)
         listing = openapi.import_document(row, by=request.user, effects=effects, **document)
-        chosen = {"effects": effects} if effects else {}
-        self.audit("imported", row, new=listing.new, changed=listing.changed, gone=listing.gone, **chosen)
+        changes = {"new": listing.new, "changed": listing.changed, "gone": listing.gone}
+        if effects:
+            changes["effects"] = effects
+        self.audit("imported", row, **changes)
         return Response(ListingSerializer(listing).data)
 
     @extend_schema(request=ImportSerializer, responses={200: ImportPreviewSerializer})
@@ -200,15 +213,23 @@ class ConnectionViewSet(
         """The operations that an import would bring, with the effect of each. Stores nothing."""
         row, document = self.document_of(request)
         document.pop("effects", None)
-        return Response(ImportPreviewSerializer(openapi.preview_document(row, **document)).data)
+        preview = openapi.preview_document(row, **document)
+        return Response(ImportPreviewSerializer(preview).data)
 
     def document_of(self, request: Any) -> tuple[Connection, dict[str, Any]]:
-        body, row = parse_posted_data(ImportSerializer, request), self.get_object()
+        """The connection, and the arguments of the import."""
+        body = parse_posted_data(ImportSerializer, request)
+        row = self.get_object()
         if row.provider != Connection.Provider.OPENAPI:
             raise Invalid("Documents can only be imported into a connection of the provider “openapi”.")
-        text = body.get("text") or (json.dumps(body["document"]) if body.get("document") else "")
-        names = {"url": "url", "base_url": "base_url", "only": "operations", "effects": "effects"}
-        return row, {"text": text, **{name: body[key] for name, key in names.items() if key in body}}
+        text = body.get("text") or ""
+        if not text and body.get("document"):
+            text = json.dumps(body["document"])
+        arguments = {"text": text}
+        for name, key in IMPORT_ARGUMENTS.items():
+            if key in body:
+                arguments[name] = body[key]
+        return row, arguments
 
 
 def get_server_place(row: Connection) -> tuple[str, Any]:
@@ -244,14 +265,18 @@ def check_connection(row: Connection, user: Any) -> None:
 
 
 def check_account(row: Connection) -> None:
+    connector_class = CONNECTORS[row.provider]
     with outbound.until(CHECK_S), open_api(row) as api:
-        account = CONNECTORS[row.provider](row, api).check()
+        account = connector_class(row, api).check()
     Connection.objects.filter(pk=row.pk).update(account=account[:254])
     row.mark_ok()
 
 
 def parse_posted_data(serializer_class: Any, request: Any) -> dict[str, Any]:
-    serializer = serializer_class(data=request.data if request.data is not None else {})
+    data = request.data
+    if data is None:
+        data = {}
+    serializer = serializer_class(data=data)
     serializer.is_valid(raise_exception=True)
     return serializer.validated_data
 
@@ -263,11 +288,13 @@ class ServicesView(APIView):
 
     @extend_schema(operation_id="connections_providers_list", responses=ServicesSerializer)
     def get(self, request: Any) -> Response:
-        rows = [
-            {**service.described(), "tools": [f"{name}_{one.method}" for one in CONNECTORS[name].operations()]}
-            for name, service in SERVICES.items()
-        ]
-        return Response(ServicesSerializer({"results": rows, "next": None}).data)
+        rows = []
+        for provider, service in SERVICES.items():
+            operations = CONNECTORS[provider].operations()
+            tools = [f"{provider}_{operation.method}" for operation in operations]
+            rows.append({**service.described(), "tools": tools})
+        answer = {"results": rows, "next": None}
+        return Response(ServicesSerializer(answer).data)
 
 
 class AuthorizeView(APIView):
@@ -281,8 +308,8 @@ class AuthorizeView(APIView):
         """The address to open in the browser, and the permissions the user will be asked for."""
         body = parse_posted_data(AuthorizeSerializer, request)
         url, authorization = start_account_login(request.user, provider, body)
-        shown = shown_scopes(provider, authorization.scopes)
-        answer = {"url": url, "scopes": shown, "expires_at": authorization.expires_at}
+        scopes = explain_scopes(provider, authorization.scopes)
+        answer = {"url": url, "scopes": scopes, "expires_at": authorization.expires_at}
         return Response(AuthorizationSerializer(answer).data)
 
     @extend_schema(
@@ -297,11 +324,13 @@ class AuthorizeView(APIView):
             query["connection"] = connection
         serializer = AuthorizeSerializer(data=query)
         serializer.is_valid(raise_exception=True)
-        return HttpResponseRedirect(start_account_login(request.user, provider, serializer.validated_data)[0])
+        url, _ = start_account_login(request.user, provider, serializer.validated_data)
+        return HttpResponseRedirect(url)
 
 
 def start_account_login(user: Any, provider: str, body: dict[str, Any]) -> Any:
     if provider != Connection.Provider.MCP:
+        # Raises if there is no such service, or the site has no client of it.
         get_cloud_service(provider)
     connection = None
     if body.get("connection"):
@@ -310,23 +339,24 @@ def start_account_login(user: Any, provider: str, body: dict[str, Any]) -> Any:
         if connection is None:
             raise NotFound("There is no such connection that you can see.")
         connection.require_edit(user)
-    return oauth.start_oauth_login(
-        user, provider, access=body.get("access") or (), name=body.get("name", ""), connection=connection
-    )
+    access = body.get("access") or ()
+    name = body.get("name", "")
+    return oauth.start_oauth_login(user, provider, access=access, name=name, connection=connection)
 
 
-def shown_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
+def explain_scopes(provider: str, scopes: list[str]) -> list[dict[str, str | None]]:
     if provider == Connection.Provider.MCP:
         return [{"scope": scope, "access": None, "why": "The server requires it."} for scope in scopes]
-    by_scope = {one.scope: one for one in get_cloud_service(provider).scopes}
-    return [
-        {
-            "scope": scope,
-            "access": by_scope[scope].access if scope in by_scope else "read",
-            "why": by_scope[scope].why if scope in by_scope else "Stay signed in, and identify the account.",
-        }
-        for scope in scopes
-    ]
+    known_scopes = {one.scope: one for one in get_cloud_service(provider).scopes}
+    rows: list[dict[str, str | None]] = []
+    for scope in scopes:
+        known_scope = known_scopes.get(scope)
+        if known_scope is None:
+            # Scopes of the login itself, such as openid and offline_access.
+            rows.append({"scope": scope, "access": "read", "why": "Stay signed in, and identify the account."})
+        else:
+            rows.append({"scope": scope, "access": known_scope.access, "why": known_scope.why})
+    return rows
 
 
 class CallbackView(APIView):
@@ -346,18 +376,23 @@ class CallbackView(APIView):
         """
         query = {name: request.query_params.get(name, "") for name in ("state", "code", "error", "iss")}
         connection = self.finish(request, provider, query)
-        if "text/html" in request.headers.get("Accept", ""):
-            return HttpResponseRedirect(reverse("page:connection", args=[connection.pk]))
+        is_browser = "text/html" in request.headers.get("Accept", "")
+        if is_browser:
+            page = reverse("page:connection", args=[connection.pk])
+            return HttpResponseRedirect(page)
         return Response(ConnectionSerializer(connection, context={"request": request}).data)
 
     @extend_schema(request=CallbackSerializer, responses={200: ConnectionSerializer})
     def post(self, request: Any, provider: str) -> Response:
         """The same for a program that received the redirect itself."""
         connection = self.finish(request, provider, request.data)
-        return Response(ConnectionSerializer(connection, context={"request": request}).data)
+        serializer = ConnectionSerializer(connection, context={"request": request})
+        return Response(serializer.data)
 
     def finish(self, request: Any, provider: str, body: Any) -> Connection:
-        serializer = CallbackSerializer(data=body if body is not None else {})
+        if body is None:
+            body = {}
+        serializer = CallbackSerializer(data=body)
         serializer.is_valid(raise_exception=True)
         connection = oauth.finish_oauth_login(request.user, provider, **serializer.validated_data)
         check_connection(connection, request.user)
@@ -374,9 +409,9 @@ class DeviceView(APIView):
     def post(self, request: Any, provider: str) -> Response:
         """The code to enter, and the address to enter it at."""
         body = parse_posted_data(AuthorizeSerializer, request)
-        answer = device_code.start_device_login(
-            request.user, provider, access=body.get("access") or (), name=body.get("name", "")
-        )
+        access = body.get("access") or ()
+        name = body.get("name", "")
+        answer = device_code.start_device_login(request.user, provider, access=access, name=name)
         return Response(DeviceLoginSerializer(answer).data)
 
 

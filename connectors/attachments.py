@@ -8,18 +8,22 @@ file in each of them, never the Base64.
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterable
 from typing import Any
 
 from agents.schema import hash_json
 from agents.tools import ToolContext, ToolFailed, ToolSpec
 
-FILES = 20  # of one answer
-DATA = {"image": "data", "audio": "data", "resource": "blob"}  # type of a part → the field with its base64
+# Files of one answer.
+FILES = 20
+# Type of a part → the field with its Base64.
+DATA = {"image": "data", "audio": "data", "resource": "blob"}
 TYPES = ("mimeType", "mime_type", "mediaType", "media_type", "contentType", "content_type")
-FIELDS = ("data", "blob")  # that hold Base64 beside one of these, whatever it looks like
-LEAST = 512  # characters: what is shorter costs a model little
-LEAST_BARE = 4000  # without a media type beside it
+# Fields that hold Base64 beside one of these types, whatever it looks like.
+FIELDS = ("data", "blob")
+# Characters: what is shorter costs a model little.
+LEAST = 512
+# The same, of Base64 without a media type beside it, which may be something else.
+LEAST_BARE = 4000
 DEEPEST = 100
 DATA_URL = re.compile(rf"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/_-]{{{LEAST},}}+={{0,2}})")
 # Lines of Base64; a break may be written \n, as in JSON. Possessive, so that no text makes it try again and again.
@@ -54,11 +58,14 @@ class Attachments:
     def __init__(self, tool: ToolSpec, context: ToolContext) -> None:
         self._tool = tool
         self._context = context
-        self._texts: dict[tuple[str, str], str] = {}  # by the hash of the Base64 and its media type
+        # By the hash of the Base64 and its media type.
+        self._texts: dict[tuple[str, str], str] = {}
 
     def replace_parts(self, parts: JSON) -> JSON:
         """The content of an answer, in which a text names each stored file."""
-        return [self._replace_part(part) for part in parts] if isinstance(parts, list) else parts
+        if not isinstance(parts, list):
+            return parts
+        return [self._replace_part(part) for part in parts]
 
     def replace_in(self, value: JSON, depth: int = 0) -> JSON:
         """Structured content without Base64."""
@@ -73,9 +80,12 @@ class Attachments:
         declared = declared_type(value)
         replaced = {}
         for name, one in value.items():
-            may_be = isinstance(one, str) and bool(declared) and (name in FIELDS or looks_encoded(one))
-            is_binary = may_be and is_base64(one, LEAST)
-            replaced[name] = self._name_file(one, declared, "") if is_binary else self.replace_in(one, depth + 1)
+            # A media type beside it says that this is content, also if it is short.
+            may_be_content = isinstance(one, str) and bool(declared) and (name in FIELDS or looks_encoded(one))
+            if may_be_content and is_base64(one, LEAST):
+                replaced[name] = self._name_file(one, declared, "")
+            else:
+                replaced[name] = self.replace_in(one, depth + 1)
         return replaced
 
     def replace_in_text(self, text: str) -> str:
@@ -88,69 +98,94 @@ class Attachments:
 
     def texts_outside(self, value: JSON) -> list[str]:
         """The texts that name the files which this value does not name."""
-        names = self._texts.values()
-        return [text for text in names if not is_named(text, value)]
+        texts = []
+        for text in self._texts.values():
+            if not is_named(text, value):
+                texts.append(text)
+        return texts
 
     def _replace_part(self, part: JSON) -> JSON:
         if is_text(part):
-            return {**part, "text": self.replace_in_text(part["text"])}
+            text = self.replace_in_text(part["text"])
+            return {**part, "text": text}
         if not is_binary_part(part):
             return part
-        held = get_resource(part)
-        name = str(held.get("uri") or "").rpartition("/")[2]
-        return {
-            "type": "text",
-            "text": self._name_file(held[DATA[part["type"]]], str(held.get("mimeType") or ""), name),
-        }
+        resource = get_resource(part)
+        data = resource[DATA[part["type"]]]
+        kind = str(resource.get("mimeType") or "")
+        name = str(resource.get("uri") or "").rpartition("/")[2]
+        text = self._name_file(data, kind, name)
+        return {"type": "text", "text": text}
 
     def _name_bare(self, text: str) -> str:
         is_binary = len(text) >= LEAST_BARE and looks_encoded(text) and is_base64(text, LEAST_BARE)
-        return self._name_file(text, "", "") if is_binary else text
+        if not is_binary:
+            return text
+        return self._name_file(text, "", "")
 
     def _name_file(self, data: str, declared: str, name: str) -> str:
         """Stores the file. The text says its name, or why it could not be stored."""
+        # Without line breaks: one place of the answer may have them, and another not.
         digest = hash_json(BREAKS.sub("", data))
         for (stored_digest, kind), text in self._texts.items():
-            if stored_digest == digest and (not declared or declared == kind):
+            is_same_kind = not declared or declared == kind
+            if stored_digest == digest and is_same_kind:
                 return text
-        text = self._texts[digest, declared] = self._store(data, declared, name)
+        text = self._store(data, declared, name)
+        self._texts[digest, declared] = text
         return text
 
     def _store(self, data: str, declared: str, name: str) -> str:
         number = len(self._texts) + 1
         kind = declared[:100] or "content"
+        size = len(data) * 3 // 4
         if self._context.save_file is None:
-            return f"[left out: {kind}, {len(data) * 3 // 4} bytes]"
+            return f"[left out: {kind}, {size} bytes]"
         if number > FILES:
-            return f"[left out: {kind}, {len(data) * 3 // 4} bytes: an answer can have {FILES} files]"
-        name = name or f"{self._tool.name}-{number}.{declared.rpartition('/')[2] or 'bin'}"
+            return f"[left out: {kind}, {size} bytes: an answer can have {FILES} files]"
+        if not name:
+            extension = declared.rpartition("/")[2] or "bin"
+            name = f"{self._tool.name}-{number}.{extension}"
         try:
-            file = self._context.save_file(name, decode_base64(data), declared)
+            content = decode_base64(data)
+            file = self._context.save_file(name, content, declared)
         except (binascii.Error, ValueError, ToolFailed) as error:
             return f"[left out: {kind}: {error}]"
         return f"[file {file['name']}, {file['media_type']}, stored as file:{file['file']}]"
 
 
 def is_text(part: JSON) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    if not isinstance(part, dict) or part.get("type") != "text":
+        return False
+    return isinstance(part.get("text"), str)
 
 
 def is_binary_part(part: JSON) -> bool:
     """An image, audio, or a resource with a blob."""
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         return False
-    return isinstance(get_resource(part).get(DATA.get(part["type"], "")), str)
+    field = DATA.get(part["type"], "")
+    resource = get_resource(part)
+    return isinstance(resource.get(field), str)
 
 
 def get_resource(part: dict[str, JSON]) -> dict[str, JSON]:
-    held = part.get("resource") if part.get("type") == "resource" else part
-    return held if isinstance(held, dict) else {}
+    """Where the data of a part stands: in its resource, or in the part itself."""
+    if part.get("type") != "resource":
+        return part
+    resource = part.get("resource")
+    if not isinstance(resource, dict):
+        return {}
+    return resource
 
 
 def declared_type(value: dict[str, JSON]) -> str:
     """The media type that a structured value says of its content, or ""."""
-    named: Iterable[JSON] = (value.get(name) for name in TYPES)
-    return next((one for one in named if isinstance(one, str) and "/" in one), "")
+    for name in TYPES:
+        kind = value.get(name)
+        if isinstance(kind, str) and "/" in kind:
+            return kind
+    return ""
 
 
 def is_base64(text: str, least: int) -> bool:
@@ -165,18 +200,18 @@ def is_base64(text: str, least: int) -> bool:
 
 def looks_encoded(text: str) -> bool:
     """Small and capital letters and digits, as Base64 has: a hex dump or a sequence of genes has not all of them."""
-    kinds = (str.islower, str.isupper, str.isdigit)
     sample = text[:2000]
-    return all(any(is_kind(letter) for letter in sample) for is_kind in kinds)
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return all(any(map(is_kind, sample)) for is_kind in kinds)
 
 
 def decode_base64(data: str) -> bytes:
     """The bytes of Base64 in either alphabet, with line breaks and with or without padding. Raises ValueError."""
     plain = BREAKS.sub("", data).rstrip("=")
-    padded = plain + "=" * (-len(plain) % 4)
-    if "-" in plain or "_" in plain:
-        padded = padded.replace("-", "+").replace("_", "/")
-    return b64decode(padded, validate=True)
+    padding = "=" * (-len(plain) % 4)
+    # The alphabet for addresses has other characters in two places.
+    standard = plain.replace("-", "+").replace("_", "/")
+    return b64decode(standard + padding, validate=True)
 
 
 def add_files(structured: JSON, texts: list[str]) -> JSON:

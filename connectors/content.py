@@ -9,9 +9,12 @@ from plumbing.untrusted.charsets import known_charset
 from plumbing.untrusted.formats import clean_untrusted_text
 
 MAX_CHARS = 100_000
-SHIFTING = ("iso2022", "hz")  # all their bytes are ASCII
-SPECIAL = frozenset('()<>[]:;@\\,."')  # in a name that is not quoted, these would be part of the address
-Entry = dict[str, Any]  # place, reason, and is_lost: false for a note on a text that is there
+# Charsets whose bytes are all ASCII.
+SHIFTING = ("iso2022", "hz")
+# In a name that is not quoted, these would be part of the address.
+SPECIAL = frozenset('()<>[]:;@\\,."')
+# Place, reason, and is_lost: false for a note on a text that is there.
+Entry = dict[str, Any]
 UNREADABLE = "This message cannot be read; these are its headers as they were sent. The server's log says why."
 
 
@@ -44,7 +47,8 @@ class Message:
     note: str = ""
     events: list[dict[str, Any]] = field(default_factory=list)
     left_out: list[Entry] = field(default_factory=list)
-    headers: dict[str, str] = field(default_factory=dict)  # as they were sent: only of a message that cannot be read
+    # As they were sent: only of a message that cannot be read.
+    headers: dict[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         value = asdict(self)
@@ -61,12 +65,17 @@ def describe_loss(place: str, reason: str, *, is_lost: bool = True) -> Entry:
 
 def mark_cut(text: str, length: int) -> str:
     """The beginning of a text of this length, with a mark if something is missing. The mark is not counted."""
-    return text if len(text) >= length else f"{text}\n[cut: {length - len(text)} more characters]"
+    missing = length - len(text)
+    if missing <= 0:
+        return text
+    return f"{text}\n[cut: {missing} more characters]"
 
 
 def cut_marked_text(text: str, max_chars: int) -> tuple[str, int, bool]:
     """The text cut to its limit, its whole length, and whether something is missing."""
-    return mark_cut(text[:max_chars], len(text)), len(text), len(text) > max_chars
+    length = len(text)
+    marked = mark_cut(text[:max_chars], length)
+    return marked, length, length > max_chars
 
 
 def decode(data: bytes, charset: str = "") -> str:
@@ -86,11 +95,14 @@ def decode_mail(data: bytes, charset: str = "") -> str:
     of what they were.
     """
     codec = known_charset(charset)
-    looks_like_utf8 = b"\0" not in data and not (codec.startswith(SHIFTING) and b"\x1b" in data)
-    for name in ("utf-8" if looks_like_utf8 else "", codec):
+    # A charset that shifts with escapes, and UTF-16, may consist of ASCII alone and mean something else.
+    has_shifts = codec.startswith(SHIFTING) and b"\x1b" in data
+    codecs = [codec] if codec else []
+    if b"\0" not in data and not has_shifts:
+        codecs.insert(0, "utf-8")
+    for name in codecs:
         try:
-            if name:
-                return data.decode(name)
+            return data.decode(name)
         except UnicodeDecodeError:
             continue
     return data.decode(codec or "windows-1252", "replace")
@@ -100,7 +112,8 @@ def header_text(value: str) -> str:
     """Decodes the encoded words of a header (RFC 2047) onto one line; a broken one stays as it is."""
     try:
         text = str(make_header(decode_header(value))) or value
-    except Exception:  # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError
+    except Exception:
+        # Python's reader has many ways to fail: a charset's name that is no ASCII is a MessageError.
         text = value
     return " ".join(clean_untrusted_text(text).split())
 
@@ -130,7 +143,12 @@ def write_person(name: str, address: str) -> str:
 
 def address_list(value: str) -> list[str]:
     """The addresses of a header; a broken one has none."""
-    return [address for _, address in split_addresses(value) if "@" in address and "=?" not in address]
+    addresses = []
+    for _, address in split_addresses(value):
+        # An encoded word is part of a name that was split in the wrong place.
+        if "@" in address and "=?" not in address:
+            addresses.append(address)
+    return addresses
 
 
 def split_addresses(value: str) -> list[tuple[str, str]]:
@@ -145,7 +163,7 @@ def unreadable(
     id: str, headers: dict[str, str], *, date: str = "", place: str = "", reason: str = UNREADABLE
 ) -> dict[str, Any]:
     """A message that nobody can read is delivered all the same, with its headers as they were sent."""
-    return Message(
+    message = Message(
         id=id,
         thread_id="",
         date=date,
@@ -159,4 +177,5 @@ def unreadable(
         note=reason,
         left_out=[describe_loss("message", reason)],
         headers=headers,
-    ).as_json()
+    )
+    return message.as_json()

@@ -75,6 +75,8 @@ def build_tool_failure(code: str, message: str, **details: Any) -> ToolFailed:
 
 def reconnect_link(connection: Connection, access: str = "") -> str:
     """A page that restarts the login; a signed-in browser can open it directly."""
-    more = f"&access={access}" if access else ""
     base = settings.PUBLIC_URL.rstrip("/")
-    return f"{base}/api/v1/connections/{connection.provider}/authorize?connection={connection.pk}{more}"
+    link = f"{base}/api/v1/connections/{connection.provider}/authorize?connection={connection.pk}"
+    if access:
+        link += f"&access={access}"
+    return link

@@ -16,11 +16,12 @@ from agents.models import Tool
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from plumbing.stored_rows import StoredRow
 
-WARN = timedelta(days=3)  # warning time before a login expires
-MOST_CHANGES = 30  # of a tool that are shown at once
-
-
-ACCOUNTS = ("gmail", "outlook", "teams")  # providers with a login; the others are servers with an address
+# Warning time before a login expires.
+WARN = timedelta(days=3)
+# Changes of a tool that are shown at once.
+MOST_CHANGES = 30
+# Providers with a login; the others are servers with an address.
+ACCOUNTS = ("gmail", "outlook", "teams")
 
 
 class ConnectionQuerySet(OwnedQuerySet):
@@ -28,7 +29,8 @@ class ConnectionQuerySet(OwnedQuerySet):
         """The connections that a call by this user may use: own first, then the site's, then
         a team's.
         """
-        return self.usable_by(user).filter(provider=provider, enabled=True).nearest_first(user)
+        usable = self.usable_by(user).filter(provider=provider, enabled=True)
+        return usable.nearest_first(user)
 
 
 class Connection(Owned):
@@ -117,7 +119,9 @@ class Connection(Owned):
     @property
     def is_linked(self) -> bool:
         """Whether it has what a call needs."""
-        return bool(self.access_token or self.refresh_token) if self.uses_oauth else True
+        if not self.uses_oauth:
+            return True
+        return bool(self.access_token or self.refresh_token)
 
     def token_lives(self, now: datetime, refused: str = "") -> bool:
         """Whether this access token may be sent: not the `refused` one, and not one that expires
@@ -125,21 +129,29 @@ class Connection(Owned):
         """
         if not self.access_token or self.access_token == refused:
             return False
-        return self.token_expires_at is None or self.token_expires_at - now > timedelta(seconds=60)
+        if self.token_expires_at is None:
+            return True
+        return self.token_expires_at - now > timedelta(seconds=60)
 
     def want_login(self, scopes: list[str]) -> None:
         """Record that the server requires a login, and which scopes are missing: the next login
         asks for them too.
         """
-        more = list(dict.fromkeys([*self.login.get("more_scopes", []), *scopes]))[:50]
-        self.login = {**self.login, "more_scopes": more}
+        missing_scopes = [*self.login.get("more_scopes", []), *scopes]
+        each_once = list(dict.fromkeys(missing_scopes))
+        self.login = {**self.login, "more_scopes": each_once[:50]}
         Connection.objects.filter(pk=self.pk).update(login=self.login)
-        self.mark_broken("The server requires a login." if not scopes else f"The login lacks {', '.join(scopes)}.")
+        if scopes:
+            self.mark_broken(f"The login lacks {', '.join(scopes)}.")
+        else:
+            self.mark_broken("The server requires a login.")
 
     def forget_client(self) -> None:
         """The login service no longer knows our client: the next login registers again."""
-        self.login = {name: value for name, value in self.login.items() if name != "client_id"}
-        Connection.objects.filter(pk=self.pk).update(login=self.login)
+        login = dict(self.login)
+        login.pop("client_id", None)
+        self.login = login
+        Connection.objects.filter(pk=self.pk).update(login=login)
 
     def forget_login(self) -> None:
         """The server changed, or a secret replaces the login."""
@@ -150,8 +162,10 @@ class Connection(Owned):
 
     def mark_ok(self, now: datetime | None = None) -> None:
         now = now or timezone.now()
-        soon = self.login_ends_at is not None and self.login_ends_at - now < WARN
-        self.note_health(self.Health.EXPIRING if soon else self.Health.OK, "", now)
+        health = self.Health.OK
+        if self.login_ends_at is not None and self.login_ends_at - now < WARN:
+            health = self.Health.EXPIRING
+        self.note_health(health, "", now)
 
     def mark_broken(self, reason: str) -> None:
         self.note_health(self.Health.BROKEN, reason, timezone.now())
@@ -160,24 +174,28 @@ class Connection(Owned):
         """Written when it changes, otherwise at most once a minute: a sync of 1,000 messages must
         not cause 1,000 updates.
         """
-        fresh = self.checked_at is not None and now - self.checked_at < timedelta(minutes=1)
-        if fresh and (health, error) == (self.health, self.last_error):
+        is_fresh = self.checked_at is not None and now - self.checked_at < timedelta(minutes=1)
+        is_same = (health, error) == (self.health, self.last_error)
+        if is_fresh and is_same:
             return
-        self.health, self.last_error, self.checked_at = health, error[:500], now
-        Connection.objects.filter(pk=self.pk).update(
-            health=self.health, last_error=self.last_error, checked_at=self.checked_at
-        )
+        self.health = health
+        self.last_error = error[:500]
+        self.checked_at = now
+        rows = Connection.objects.filter(pk=self.pk)
+        rows.update(health=health, last_error=self.last_error, checked_at=now)
 
     def forget_tokens(self, *, keeps_scopes: bool = False) -> None:
         """The scopes are kept, so the next login asks for the same."""
         self.access_token = self.refresh_token = ""
         self.token_expires_at = self.login_ends_at = self.refreshing_until = None
-        self.scopes = self.scopes if keeps_scopes else []
+        if not keeps_scopes:
+            self.scopes = []
         self.save(
             update_fields=[
                 "access_token", "refresh_token", "token_expires_at", "login_ends_at", "scopes", "refreshing_until",
             ]
         )  # fmt: skip
+        # A refresh that is under way sees the new number and does not store its tokens.
         Connection.objects.filter(pk=self.pk).update(token_version=F("token_version") + 1)
 
 
@@ -325,7 +343,8 @@ class RemoteTool(StoredRow):
         """Count one call in the metrics."""
         changes: dict[str, Any] = {"calls": F("calls") + 1, "total_ms": F("total_ms") + wall_ms}
         if error:
-            changes |= {"failures": F("failures") + 1, "last_error": error[:300]}
+            changes["failures"] = F("failures") + 1
+            changes["last_error"] = error[:300]
         RemoteTool.objects.filter(pk=self.pk).update(**changes)
 
 

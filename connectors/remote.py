@@ -68,20 +68,33 @@ class Listing:
 
 def compare_offered_tools(connection: Connection, offers: Iterable[Offered]) -> list[dict[str, Any]]:
     """What `take_offers` would do with each offered tool: new, changed, known or refused. Stores nothing."""
-    rows_of = connection.remote_tools.values_list("remote_name", "offered_hash", "tool__effect")
-    digests = {name: digest for name, digest, _ in rows_of}
-    approved = {name: effect for name, _, effect in rows_of if effect}
+    digests: dict[str, str] = {}
+    effects: dict[str, str] = {}
+    for name, digest, effect in connection.remote_tools.values_list("remote_name", "offered_hash", "tool__effect"):
+        digests[name] = digest
+        if effect:
+            effects[name] = effect
     seen: set[str] = set()
     rows = []
     for offered in offers:
         problem = find_offer_problem(offered, seen)
-        state = "refused" if problem else "new" if offered.name not in digests else "changed"
-        if state == "changed" and digests[offered.name] == hash_json(offered.definition()):
-            state = "known"
         seen.add(offered.name)
-        about = {"name": offered.name[:256], "description": offered.description[:DESCRIPTION_LIMIT]}
-        effect = approved.get(offered.name, offered.effect)
-        rows.append({**about, "effect": effect, "state": state, "reason": translate(problem)})
+        if problem:
+            state = "refused"
+        elif offered.name not in digests:
+            state = "new"
+        elif digests[offered.name] == hash_json(offered.definition()):
+            state = "known"
+        else:
+            state = "changed"
+        row = {
+            "name": offered.name[:256],
+            "description": offered.description[:DESCRIPTION_LIMIT],
+            "effect": effects.get(offered.name, offered.effect),
+            "state": state,
+            "reason": translate(problem),
+        }
+        rows.append(row)
     return rows
 
 
@@ -101,6 +114,7 @@ def take_offers(
     stays off. A known tool keeps its approved effect.
     """
     listing = Listing([], [], [], [])
+    effects = effects or {}
     rows = {row.remote_name: row for row in connection.remote_tools.select_related("tool")}
     seen: set[str] = set()
     for offered in offers:
@@ -111,7 +125,8 @@ def take_offers(
         if row := rows.get(offered.name):
             update_remote_tool(row, offered, listing)
         else:
-            create_remote_tool(connection, offered, kind, by, (effects or {}).get(offered.name) or offered.effect)
+            effect = effects.get(offered.name) or offered.effect
+            create_remote_tool(connection, offered, kind, by, effect)
             listing.new.append(offered.name)
     listing.usable = len(seen)
     for name in rows.keys() - seen:
@@ -128,8 +143,9 @@ def find_offer_problem(offered: Offered, seen: set[str]) -> str:
         return "A tool needs a name of at most 256 characters."
     if offered.name in seen:
         return "Two tools have the same name."
-    for schema in filter(None, (offered.input_schema, offered.output_schema)):
-        if problems := check_schema(schema):
+    for schema in (offered.input_schema, offered.output_schema):
+        problems = check_schema(schema) if schema else []
+        if problems:
             return f"Its schema cannot be used: {problems[0]['path'] or '/'}: {problems[0]['message']}"
     if offered.input_schema.get("type") != "object":
         return "The input schema does not describe an object."
@@ -141,13 +157,17 @@ def create_remote_tool(connection: Connection, offered: Offered, kind: str, by: 
     definition = offered.definition()
     pin = hash_json(definition)
     row = RemoteTool(connection=connection, remote_name=offered.name, offered=definition, offered_hash=pin)
-    tool = Tool(
-        owner=connection.owner, team=connection.team, name=choose_tool_name(connection, offered.name), kind=kind
-    )
     row.pinned_hash = pin
-    if by is not None:
-        row.approved_hash, row.approved_by, row.approved_at = pin, by, timezone.now()
-    write_tool(tool, row, effect=effect if by is not None else Tool.Effect.DESTRUCTIVE)
+    if by is None:
+        # Nobody has looked at it yet: what the server claims does not count.
+        effect = Tool.Effect.DESTRUCTIVE
+    else:
+        row.approved_hash = pin
+        row.approved_by = by
+        row.approved_at = timezone.now()
+    name = choose_tool_name(connection, offered.name)
+    tool = Tool(owner=connection.owner, team=connection.team, name=name, kind=kind)
+    write_tool(tool, row, effect=effect)
     row.tool = tool
     row.save()
     return row
@@ -171,8 +191,9 @@ def write_tool(tool: Tool, row: RemoteTool, *, effect: str) -> None:
 
 def update_remote_tool(row: RemoteTool, offered: Offered, listing: Listing) -> None:
     """Update a known tool: usable if it matches its pin, switched off if it changed."""
-    definition = offered.definition()
-    row.offered, row.offered_hash, row.is_offered = definition, hash_json(definition), True
+    row.offered = offered.definition()
+    row.offered_hash = hash_json(row.offered)
+    row.is_offered = True
     row.save(update_fields=["offered", "offered_hash", "is_offered", "seen_at"])
     if row.is_changed:
         listing.changed.append(row.remote_name)
@@ -190,14 +211,19 @@ def switch(row: RemoteTool, *, on: bool) -> None:
     """Switch tools off, and on again if this function switched them off; a user's own choice is
     kept.
     """
-    if row.tool is None or (on and not row.is_withheld) or (not on and not row.tool.enabled):
+    tool = row.tool
+    if tool is None:
+        return
+    if on and not row.is_withheld:
+        return
+    if not on and not tool.enabled:
         return
     row.is_withheld = not on
     row.save(update_fields=["is_withheld"])
-    if row.tool.enabled != on:
-        row.tool.enabled = on
-        row.tool.save(update_fields=["enabled", "updated_at"])
-        tool_changed(row.tool)
+    if tool.enabled != on:
+        tool.enabled = on
+        tool.save(update_fields=["enabled", "updated_at"])
+        tool_changed(tool)
 
 
 @transaction.atomic
@@ -205,7 +231,8 @@ def approve_definition(row: RemoteTool, user: Any, *, sha256: str, effect: str =
     """Approve the current definition, identified by the hash the user saw. Raises Conflict,
     Invalid.
     """
-    locked = RemoteTool.objects.select_for_update(of=("self",)).select_related("tool", "connection").get(pk=row.pk)
+    rows = RemoteTool.objects.select_for_update(of=("self",)).select_related("tool", "connection")
+    locked = rows.get(pk=row.pk)
     if locked.offered_hash != sha256:
         raise Conflict("The tool has changed since you looked at it.", code="definition_changed", hint="Look again.")
     if not locked.is_offered or locked.tool is None:
@@ -218,8 +245,10 @@ def approve_definition(row: RemoteTool, user: Any, *, sha256: str, effect: str =
     if effect not in Tool.Effect.values:
         raise Invalid(f"“{effect}” is not an effect.", hint=f"Choose from {', '.join(Tool.Effect.values)}.")
     locked.pinned_hash = locked.approved_hash = sha256
-    locked.approved_by, locked.approved_at = user, timezone.now()
-    locked.last_error = ""  # such as that it must be approved again
+    locked.approved_by = user
+    locked.approved_at = timezone.now()
+    # The last error may say that it must be approved again.
+    locked.last_error = ""
     write_tool(locked.tool, locked, effect=effect)
     locked.save()
     AuditEvent.record("remotetool.approved", locked, actor=user, sha256=sha256, effect=effect)
@@ -240,12 +269,20 @@ def forget_approvals(connection: Connection) -> None:
 
 def choose_tool_name(connection: Connection, remote_name: str) -> str:
     """connection_tool as a slug, with a number if that is taken."""
-    slug = re.sub(r"[^a-z0-9_-]+", "_", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()).strip("_-")
-    base = f"{connection.name}_{slug or 'tool'}"[:60].rstrip("_-")
-    tools = Tool.objects.filter(name__startswith=base)
-    theirs = tools.filter(team=connection.team) if connection.team_id else tools.none()
-    names = set((tools.filter(owner=connection.owner) | theirs).values_list("name", flat=True))
-    return next(name for name in [base, *(f"{base}_{n}" for n in range(2, MAX_TOOLS + 3))] if name not in names)
+    # “getUserName” becomes get_user_name.
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", remote_name).lower()
+    slug = re.sub(r"[^a-z0-9_-]+", "_", words).strip("_-") or "tool"
+    base = f"{connection.name}_{slug}"[:60].rstrip("_-")
+    similar = Tool.objects.filter(name__startswith=base)
+    namesakes = similar.filter(owner=connection.owner)
+    if connection.team_id:
+        namesakes = namesakes | similar.filter(team=connection.team)
+    names = set(namesakes.values_list("name", flat=True))
+    if base not in names:
+        return base
+    # A connection has at most MAX_TOOLS tools, so one of these is free.
+    numbered = (f"{base}_{number}" for number in range(2, MAX_TOOLS + 3))
+    return next(name for name in numbered if name not in names)
 
 
 def secret_header(connection: Connection, user_id: int | None, host: str) -> dict[str, str]:
@@ -254,7 +291,10 @@ def secret_header(connection: Connection, user_id: int | None, host: str) -> dic
     """
     secret = bound_secret(connection, user_id, host)
     header = secret.header_for(host) if secret else None
-    return {header[0]: header[1]} if header else {}
+    if header is None:
+        return {}
+    name, value = header
+    return {name: value}
 
 
 def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secret | None:
@@ -278,9 +318,13 @@ def bound_secret(connection: Connection, user_id: int | None, host: str) -> Secr
 
 def secret_named(name: str, user_id: int | None) -> Secret:
     """The secret this name means to the user; without a user, the site's. Raises Invalid."""
-    user = get_user_model().objects.filter(pk=user_id).first() if user_id is not None else None
-    site = Secret.objects.filter(owner=None, team=None)
-    rows = site if user is None else Secret.objects.usable_by(user).nearest_first(user)
+    user = None
+    if user_id is not None:
+        user = get_user_model().objects.filter(pk=user_id).first()
+    if user is None:
+        rows = Secret.objects.filter(owner=None, team=None)
+    else:
+        rows = Secret.objects.usable_by(user).nearest_first(user)
     secrets = list(rows.filter(name=name)[:2])
     if not secrets:
         raise Invalid(f"You have no secret “{name}”.", code="secret_missing")

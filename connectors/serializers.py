@@ -47,18 +47,21 @@ class ConnectionSerializer(OwnedSerializer):
         read_only_fields = ["account", "health", "last_error", "checked_at", "token_expires_at", "login_ends_at"]
 
     def get_reconnect(self, connection: Connection) -> str | None:
-        return reconnect_link(connection) if connection.uses_oauth else None
+        if not connection.uses_oauth:
+            return None
+        return reconnect_link(connection)
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         """Fields for adding a server; a cloud account is added by logging in, not here."""
-        connection = self.instance
-        provider = body.get("provider", connection.provider if connection else "")
-        if connection and provider != connection.provider:
+        # A change names only some fields: the others are those of the row, or of a new one.
+        connection = self.instance or Connection(provider="")
+        provider = body.get("provider", connection.provider)
+        if self.instance and provider != connection.provider:
             raise serializers.ValidationError({"provider": ["The provider of a connection cannot be changed."]})
         if provider not in SERVERS:
             return self.of_account(body)
-        base_url = body.get("base_url", connection.base_url if connection else "")
-        config = body.get("config", connection.config if connection else {})
+        base_url = body.get("base_url", connection.base_url)
+        config = body.get("config", connection.config)
         if unknown := extra(body.get("config"), CONFIG):
             faults = {name: [ErrorDetail(why, "unknown_field")] for name, why in unknown.items()}
             raise serializers.ValidationError({"config": faults})
@@ -91,7 +94,8 @@ class ConnectionSerializer(OwnedSerializer):
             raise serializers.ValidationError({"config": ["client_id is a text of at most 1,000 characters."]})
 
     def check_command(self, command: Any) -> None:
-        if reason := command_refusal(command, settings.MCP_COMMANDS):
+        reason = command_refusal(command, settings.MCP_COMMANDS)
+        if reason:
             raise serializers.ValidationError({"config": [reason]})
 
 
@@ -197,7 +201,9 @@ class RemoteToolSerializer(serializers.ModelSerializer):
         return row.approved_hash == row.offered_hash
 
     def get_mean_ms(self, row: RemoteTool) -> float:
-        return round(row.total_ms / row.calls, 1) if row.calls else 0.0
+        if not row.calls:
+            return 0.0
+        return round(row.total_ms / row.calls, 1)
 
 
 class ApproveSerializer(StrictSerializer):
@@ -249,11 +255,13 @@ class ImportSerializer(StrictSerializer):
     )
 
     def validate_effects(self, effects: dict[str, Any]) -> dict[str, str]:
-        if wrong := [name for name, effect in effects.items() if effect not in Tool.Effect.values]:
+        wrong = [name for name, effect in effects.items() if effect not in Tool.Effect.values]
+        if wrong:
             raise serializers.ValidationError(f"{wrong[0][:256]}: choose one of {', '.join(Tool.Effect.values)}.")
         return effects
 
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
-        if sum(bool(body.get(name)) for name in ("document", "text", "url")) != 1:
+        sources = [name for name in ("document", "text", "url") if body.get(name)]
+        if len(sources) != 1:
             raise serializers.ValidationError("Send one of document, text and url.")
         return body

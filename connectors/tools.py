@@ -27,25 +27,27 @@ class ConnectorToolset:
     """Executes tools of kind connector with the user's own account."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        provider, method = tool.source["connector"], tool.source["method"]
+        provider = tool.source["connector"]
+        method = tool.source["method"]
         try:
             operation = get_connector_operation(provider, method)
         except LookupError:
             raise ToolFailed(f"{provider} has no operation “{method}”.", code="unknown_tool")
         arguments = dict(call.arguments)
-        connection = choose_user_connection(context.user_id, provider, arguments.pop("account", ""))
+        account = arguments.pop("account", "")
+        connection = choose_user_connection(context.user_id, provider, account)
+        connector_class = CONNECTORS[provider]
         with outbound.until(seconds_left(tool, context)), open_api(connection) as api:
-            connector = CONNECTORS[provider](connection, api, is_cancelled=context.is_cancelled)
+            connector = connector_class(connection, api, is_cancelled=context.is_cancelled)
             connector.require(operation.access)
             try:
-                value = run_blocking(
-                    run_connector_method, connector, method, arguments, call.id
-                )  # some read many things on threads
+                # Some operations read many things on threads.
+                value = run_blocking(run_connector_method, connector, method, arguments, call.id)
             except Throttled as error:
                 raise build_throttled_wait(error, context)
-        return ToolResult(
-            ok=True, value=value, untrusted=operation.access == "read", counts=count_processed_messages(method, value)
-        )
+        counts = count_processed_messages(method, value)
+        # Strangers write what an account holds.
+        return ToolResult(ok=True, value=value, untrusted=operation.access == "read", counts=counts)
 
 
 def run_connector_method(connector: Connector, method: str, arguments: dict[str, Any], call_id: str) -> Any:
@@ -55,7 +57,9 @@ def run_connector_method(connector: Connector, method: str, arguments: dict[str,
 
 
 def count_processed_messages(method: str, value: Any) -> dict[str, int]:
-    return {"processed": len(value["messages"])} if method == "fetch_new" else {}
+    if method != "fetch_new":
+        return {}
+    return {"processed": len(value["messages"])}
 
 
 def open_api(connection: Connection) -> Api:
@@ -69,20 +73,24 @@ def choose_user_connection(user_id: int, provider: str, account: str) -> Connect
     """
     user = get_user_model().objects.get(pk=user_id)
     rows = Connection.objects.of_provider(user, provider)
-    named = rows.filter(Q(name=account) | Q(account__iexact=account)) if account else rows
+    named = rows
+    if account:
+        named = rows.filter(Q(name=account) | Q(account__iexact=account))
     connections = list(named[:2])
-    connection = connections[0] if connections else None
-    if len(connections) > 1 and connections[0].owner_id != user_id and connections[0].team_id is not None:
-        raise RetryTool(
-            f"Several accounts are shared with this user: name one of {', '.join(row.name for row in rows)}."
-        )
-    if connection is None and account:
+    if not connections and account:
         raise RetryTool(
             f"There is no account “{account[:100]}”. Connected: {', '.join(row.name for row in rows) or '–'}."
         )
-    if connection is None:
+    if not connections:
         title = get_cloud_service(provider).title
         raise ToolFailed(f"No {title} account is connected; the user must connect one.", code="connection_missing")
+    connection = connections[0]
+    # The person's own account and the site's come first; between those of teams nobody has decided.
+    is_of_team = connection.owner_id != user_id and connection.team_id is not None
+    if len(connections) > 1 and is_of_team:
+        raise RetryTool(
+            f"Several accounts are shared with this user: name one of {', '.join(row.name for row in rows)}."
+        )
     if not connection.is_linked:
         raise ReconnectNeeded(connection, "This account is not linked.")
     return connection

@@ -23,7 +23,8 @@ class CollectionAdmin(ReadOnlyAdmin):
 
 @admin.register(Document)
 class DocumentAdmin(ReadOnlyAdmin):
-    owner_field = ""  # that of the collection
+    # Its owner is that of the collection.
+    owner_field = ""
     list_select_related = ["collection"]
     list_display = ["name", "collection", "source", "status", "chunk_count", "untrusted", "created_at"]
     list_filter = ["status", "source", "untrusted"]
@@ -32,7 +33,8 @@ class DocumentAdmin(ReadOnlyAdmin):
 
 @admin.register(EvaluationQuestion)
 class EvaluationQuestionAdmin(ReadOnlyAdmin):
-    owner_field = ""  # that of the collection
+    # Its owner is that of the collection.
+    owner_field = ""
     list_select_related = ["collection"]
     list_display = ["question", "collection", "document", "place", "created_at"]
     search_fields = ["question", "document"]
@@ -40,7 +42,8 @@ class EvaluationQuestionAdmin(ReadOnlyAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    owner_field = ""  # that of the collection
+    # Its owner is that of the collection.
+    owner_field = ""
     list_select_related = ["collection"]
     list_display = ["collection", "version", "recall_at_5", "mrr", "warning", "created_at"]
 

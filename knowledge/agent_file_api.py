@@ -49,19 +49,25 @@ class AgentFileToolsView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Make a draft of each Python tool. `refused` lists the other tools with the reason. No code runs."""
-        tools = agent_file.parse_agent_tools(read_body(AgentFileToolsSerializer, request)["file"])
-        done = list(attempts(tools, request.user, client_address(request)))
-        created = [name for name, error in done if error is None]
-        refused = [serialize_import_problem(name, error) for name, error in done if error is not None]
-        body = {"created": created, "refused": refused}
-        return Response(DraftedToolsSerializer(body).data)
+        body = read_body(AgentFileToolsSerializer, request)
+        tools = agent_file.parse_agent_tools(body["file"])
+        created: list[str] = []
+        refused: list[dict[str, JSON]] = []
+        for name, error in attempts(tools, request.user, client_address(request)):
+            if error is None:
+                created.append(name)
+            else:
+                refused.append(serialize_import_problem(name, error))
+        answer = {"created": created, "refused": refused}
+        return Response(DraftedToolsSerializer(answer).data)
 
 
 def attempts(tools: list[AgentTool], user: Any, source: str) -> Iterator[tuple[str, MusterError | None]]:
     """The name of each function that was made, or of the tool with the error."""
     for tool in tools:
         try:
-            name, note = build_function_name(tool.name), f"from an agent file, {tool.name}"
+            name = build_function_name(tool.name)
+            note = f"from an agent file, {tool.name}"
             function = create_function_draft(name, tool.code(), note, user=user, source=source)
             yield function.name, None
         except MusterError as error:

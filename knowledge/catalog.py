@@ -75,10 +75,14 @@ def ensure_tools() -> list[Tool]:
 
 
 def save_memory_tool(name: str, shape: dict[str, Any], row: Tool | None) -> Tool | None:
+    """The row if it changed."""
     row = row or Tool(name=name)
     before = row.definition_hash
-    row.kind, row.source = Tool.Kind.KNOWLEDGE, {"memory": name}
-    row.description, row.effect, row.input_schema = shape["description"], shape["effect"], shape["input_schema"]
+    row.kind = Tool.Kind.KNOWLEDGE
+    row.source = {"memory": name}
+    row.description = shape["description"]
+    row.effect = shape["effect"]
+    row.input_schema = shape["input_schema"]
     if row.freeze_hash() == before:
         return None
     row.save()

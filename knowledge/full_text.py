@@ -5,6 +5,7 @@ collection, so the index of one collection is never read, counted or ranked toge
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,17 +16,23 @@ from plumbing.statements import database
 
 from .words import list_search_stems
 
-POSITIONS = 16_383  # the last position that a tsvector can hold
-COMMON = 2000  # texts: words that are in more are used to rank, not to find
-FOUND = 2000  # texts: as many are found by common words alone
-SCORED = 200  # texts whose words are read to rank them; more than results are ever asked for
-ASKED = 24  # stems of a question
+# The last position that a tsvector can hold.
+POSITIONS = 16_383
+# Texts: words that are in more are used to rank, not to find.
+COMMON = 2000
+# Texts: as many are found by common words alone.
+FOUND = 2000
+# Texts whose words are read to rank them; more than results are ever asked for.
+SCORED = 200
+# Stems of a question.
+ASKED = 24
 # In FTS5 these are part of a token, as in numbers, dates and our prefix.
 TOKENIZER = "unicode61 remove_diacritics 0 tokenchars ''_.,:/-''"
 
 
 def build_index_tokens(collection: int, text: str) -> list[str]:
-    return [f"{collection:x}_{stem}" for stem in list_search_stems(text)]
+    prefix = f"{collection:x}_"
+    return [prefix + stem for stem in list_search_stems(text)]
 
 
 class WordsField(models.TextField):
@@ -43,16 +50,19 @@ class WordsField(models.TextField):
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:
         if isinstance(value, str):
             return value
-        return render_text_vector(value) if connection.vendor == "postgresql" else " ".join(value)
+        if connection.vendor == "postgresql":
+            return render_text_vector(value)
+        return " ".join(value)
 
 
 def render_text_vector(tokens: Sequence[str]) -> str:
     """The literal of a tsvector with positions."""
-    places: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = defaultdict(list)
     for position, token in enumerate(tokens, 1):
-        places.setdefault(token, []).append(min(position, POSITIONS))
+        places[token].append(min(position, POSITIONS))
     lexemes = []
     for token, positions in places.items():
+        # PostgreSQL keeps no more positions of a lexeme.
         numbers = ",".join(map(str, positions[:255]))
         lexemes.append(f"{quote_vector_token(token)}:{numbers}")
     return " ".join(lexemes)
@@ -77,10 +87,18 @@ class WordsIndex(models.Index):
             # to read the whole table (188 ms in place of 22); without any, indexing takes twice the time.
             statement.parts["extra"] = f" WITH (gin_pending_list_limit = 1024){statement.parts['extra']}"
             return statement
-        [column] = (model._meta.get_field(name).column for name in self.fields)
-        parts = {"table": Table(model._meta.db_table, schema_editor.quote_name), "index": f'"{self.name}"',
-                 "column": f'"{column}"', "name": self.name, "tokenizer": TOKENIZER}  # fmt: skip
-        schema_editor.deferred_sql.extend(Statement(sql, **parts) for sql in (*TRIGGERS, TERMS))
+        [name] = self.fields
+        column = model._meta.get_field(name).column
+        parts = {
+            "table": Table(model._meta.db_table, schema_editor.quote_name),
+            "index": f'"{self.name}"',
+            "column": f'"{column}"',
+            "name": self.name,
+            "tokenizer": TOKENIZER,
+        }
+        # Triggers need both tables, so they are made after them.
+        for sql in (*TRIGGERS, TERMS):
+            schema_editor.deferred_sql.append(Statement(sql, **parts))
         return Statement(VIRTUAL_TABLE, **parts)
 
     def remove_sql(self, model: Any, schema_editor: Any, **kwargs: Any) -> Any:
@@ -117,51 +135,61 @@ def search_full_text(collection: int, version: int, text: str, limit: int) -> li
     have all words; if they are too few, those that have the rarer half. However many chunks share words with the
     text, no more than COMMON or FOUND are found at once, and the words of no more than SCORED are read.
     """
-    tokens = list(dict.fromkeys(build_index_tokens(collection, text)))[:ASKED]
+    each_once = dict.fromkeys(build_index_tokens(collection, text))
+    tokens = list(each_once)[:ASKED]
     if not tokens:
         return []
     dialect: Any = Postgres if database().vendor == "postgresql" else Sqlite
     total, counts = dialect.counts(collection, tokens)
     weights = {token: measure_word_weight(count, total) for token, count in counts.items()}
-    if rare := rarest(counts):
-        return dialect.search(collection, version, weights, rare, limit)
-    return usual(dialect, collection, version, weights, limit)
+    rare = rarest(counts)
+    if not rare:
+        return usual(dialect, collection, version, weights, limit)
+    return dialect.search(collection, version, weights, rare, limit)
 
 
 def usual(
     dialect: Any, collection: int, version: int, weights: dict[str, float], limit: int
 ) -> list[tuple[int, float]]:
     """What has all of these common words, then the rarer half of them, until there are enough."""
-    tokens = sorted(weights, key=lambda token: -weights[token])
+    tokens = sorted(weights, key=weights.__getitem__, reverse=True)
     scores: dict[int, float] = {}
     while tokens and len(scores) < limit:
-        scores |= dict(dialect.having(collection, version, weights, tokens, limit))
+        hits = dialect.having(collection, version, weights, tokens, limit)
+        scores.update(hits)
         tokens = tokens[: len(tokens) // 2]
-    return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+    # Of equal scores the older chunk comes first, so that a search gives the same order each time.
+    best_first = sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))
+    return best_first[:limit]
 
 
 def rarest(counts: dict[str, int]) -> list[str]:
     """The rarest tokens, as long as they are in few texts together. Empty if all are common."""
-    kept, total = [], 0
-    for token, count in sorted(counts.items(), key=lambda item: item[1]):
-        total += count
+    rare = []
+    total = 0
+    for token in sorted(counts, key=counts.__getitem__):
+        total += counts[token]
         if total > COMMON:
             break
-        kept.append(token)
-    return kept
+        rare.append(token)
+    return rare
 
 
 def measure_word_weight(count: int, total: int) -> float:
     """Of a word that is in so many of the chunks of the collection: its inverse document frequency, as in BM25. Numbers
     above COMMON are not counted to the end, and a collection that is larger is taken for ten times as large.
     """
-    chunks = total if total <= COMMON else 10 * COMMON
-    return math.log(1 + (max(chunks - count, 0) + 0.5) / (count + 0.5))
+    chunks = total
+    if total > COMMON:
+        chunks = 10 * COMMON
+    without_word = max(chunks - count, 0)
+    return math.log(1 + (without_word + 0.5) / (count + 0.5))
 
 
 def filter_present_tokens(tokens: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
     """Those that are there."""
-    return {token: count for token, count in zip(tokens, counts, strict=True) if count}
+    pairs = zip(tokens, counts, strict=True)
+    return {token: count for token, count in pairs if count}
 
 
 # The names of tables and columns are our own; tokens are parameters.
@@ -202,37 +230,48 @@ class Sqlite:
 
     @classmethod
     def counts(cls, collection: int, tokens: Sequence[str]) -> tuple[int, dict[str, int]]:
-        columns = ", ".join([TOTAL, *[cls.COUNT] * len(tokens)])
+        columns = [TOTAL, *[cls.COUNT] * len(tokens)]
         values = [collection, *map(cls.term, tokens)]
-        total, *counts = load_sql_rows(f"SELECT {columns}", values)[0]
+        [row] = load_sql_rows(f"SELECT {', '.join(columns)}", values)
+        total, *counts = row
         return total, filter_present_tokens(tokens, counts)
 
     @classmethod
     def search(
         cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
-        common = [token for token in weights if token not in rare]
+        # Rare words find chunks, and how often they are there counts.
+        parts = [cls.OFTEN] * len(rare)
+        values: list[Any] = []
+        for token in rare:
+            values += [weights[token], token]
+        # Common words are looked for only in those chunks.
         among = " OR ".join(map(cls.term, rare))
-        hits = " UNION ALL ".join([cls.OFTEN] * len(rare) + [cls.THERE] * len(common))
-        values: list[Any] = [value for token in rare for value in (weights[token], token)]
-        for token in common:
-            values += [weights[token], f"({among}) AND {cls.term(token)}"]
-        sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION)
+        for token, weight in weights.items():
+            if token not in rare:
+                parts.append(cls.THERE)
+                values += [weight, f"({among}) AND {cls.term(token)}"]
+        sql = cls.SEARCH.format(hits=" UNION ALL ".join(parts), of_version=OF_VERSION)
         return load_sql_rows(sql, [*values, collection, version, version, limit])
 
     @classmethod
     def having(
         cls, collection: int, version: int, weights: dict[str, float], tokens: list[str], limit: int
     ) -> list[tuple[int, float]]:
-        times = " + ".join(cls.TIMES.format(length=len(token) + 2) for token in weights)
-        sql = cls.HAVING.format(of_version=OF_VERSION, times=times, found=FOUND, scored=SCORED)
         match = " AND ".join(map(cls.term, tokens))
-        weighed = [value for token, weight in weights.items() for value in (weight, f" {token} ")]
-        return load_sql_rows(sql, [match, collection, version, version, *weighed, limit])
+        times: list[str] = []
+        values: list[Any] = [match, collection, version, version]
+        for token, weight in weights.items():
+            # The token with one of the two spaces on either side.
+            times.append(cls.TIMES.format(length=len(token) + 2))
+            values += [weight, f" {token} "]
+        sql = cls.HAVING.format(of_version=OF_VERSION, times=" + ".join(times), found=FOUND, scored=SCORED)
+        return load_sql_rows(sql, [*values, limit])
 
     @staticmethod
     def term(token: str) -> str:
-        return '"' + token.replace('"', '""') + '"'
+        escaped = token.replace('"', '""')
+        return f'"{escaped}"'
 
 
 class Postgres:
@@ -245,7 +284,8 @@ class Postgres:
         SELECT id, document_id, octet_length(text) AS size, %s::float8 AS weight
         FROM knowledge_chunk WHERE words @@ %s::tsquery
     """
-    RANK = "ts_rank(c.words, %s::tsquery, 1) * %s"  # knows nothing of rare words, so each is ranked alone and weighed
+    # Knows nothing of rare words, so each is ranked alone and weighed.
+    RANK = "ts_rank(c.words, %s::tsquery, 1) * %s"
     # The documents are looked up one by one, so that only those of the best chunks are read.
     SEARCH = """
         WITH hit AS ({hits}), best AS MATERIALIZED (
@@ -267,30 +307,36 @@ class Postgres:
         """To count a common word takes long, so the planner is asked first which words are common."""
         estimates = zip(tokens, cls.estimates(tokens), strict=True)
         few = [token for token, count in estimates if count <= 2 * COMMON]
-        columns = ", ".join([TOTAL, *[cls.COUNT] * len(few)])
-        total, *counts = load_sql_rows(f"SELECT {columns}", [collection, *map(quote_vector_token, few)])[0]
+        columns = [TOTAL, *[cls.COUNT] * len(few)]
+        values = [collection, *map(quote_vector_token, few)]
+        [row] = load_sql_rows(f"SELECT {', '.join(columns)}", values)
+        total, *counts = row
         common = set(tokens).difference(few)
         return total, dict.fromkeys(common, COMMON + 1) | filter_present_tokens(few, counts)
 
     @classmethod
     def estimates(cls, tokens: Sequence[str]) -> list[int]:
         """In how many rows each is, by the statistics of the table. A word without statistics counts as rare."""
-        each = " UNION ALL ".join(["SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery"] * len(tokens))
-        [(explained,)] = load_sql_rows(f"EXPLAIN (FORMAT JSON) {each}", list(map(quote_vector_token, tokens)))
+        queries = ["SELECT 1 FROM knowledge_chunk WHERE words @@ %s::tsquery"] * len(tokens)
+        values = list(map(quote_vector_token, tokens))
+        [(explained,)] = load_sql_rows(f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(queries)}", values)
         plan = explained[0]["Plan"]
-        return [one["Plan Rows"] for one in (plan["Plans"] if len(tokens) > 1 else [plan])]
+        # A single query has no plan around it.
+        plans = plan["Plans"] if len(tokens) > 1 else [plan]
+        return [one["Plan Rows"] for one in plans]
 
     @classmethod
     def search(
         cls, collection: int, version: int, weights: dict[str, float], rare: list[str], limit: int
     ) -> list[tuple[int, float]]:
         among = " | ".join(map(quote_vector_token, rare))
+        values: list[Any] = []
+        for token, weight in weights.items():
+            match = quote_vector_token(token)
+            if token not in rare:
+                match = f"({among}) & {match}"
+            values += [weight, match]
         hits = " UNION ALL ".join([cls.HIT] * len(weights))
-        matches = {
-            token: quote_vector_token(token) if token in rare else f"({among}) & {quote_vector_token(token)}"
-            for token in weights
-        }
-        values = [value for token, weight in weights.items() for value in (weight, matches[token])]
         return cls.ranked(hits, [*values, collection, version, version], weights, limit)
 
     @classmethod
@@ -311,7 +357,9 @@ class Postgres:
     def ranked(cls, hits: str, values: list[Any], weights: dict[str, float], limit: int) -> list[tuple[int, float]]:
         ranks = " + ".join([cls.RANK] * len(weights))
         sql = cls.SEARCH.format(hits=hits, of_version=OF_VERSION, scored=SCORED, ranks=ranks)
-        weighed = [value for token, weight in weights.items() for value in (quote_vector_token(token), weight)]
+        weighed: list[Any] = []
+        for token, weight in weights.items():
+            weighed += [quote_vector_token(token), weight]
         return load_sql_rows(sql, [*values, *weighed, limit])
 
 

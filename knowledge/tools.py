@@ -23,10 +23,10 @@ class KnowledgeToolset:
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         if "collection" in tool.source:
-            return collections.run_collection_call(
-                tool, call, Asker(context.user_id, is_for_visitor=context.is_for_visitor)
-            )
-        return calls.run_memory_call(str(tool.source.get("memory")), call, context, self.similar)
+            asker = Asker(context.user_id, is_for_visitor=context.is_for_visitor)
+            return collections.run_collection_call(tool, call, asker)
+        verb = str(tool.source.get("memory"))
+        return calls.run_memory_call(verb, call, context, self.similar)
 
 
 class SkillToolset:

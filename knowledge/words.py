@@ -28,18 +28,22 @@ SIGNS = (
 )
 WORD = re.compile(r"[^\W\d_]+")
 NUMBER = re.compile(r"\d[\d.,:/-]*\d|\d")
-LONGEST = 60  # letters of a word that count: the stems are kept
+# Letters of a word that count: the stems are kept.
+LONGEST = 60
 ENDINGS = """
     ations ation ating ators ator ated ates ate ically ical ants ant ances ance ments ment ions ion ings ing
     ics ic ors or ers er ies ied ed es ly s e y
     """.split()  # noqa: SIM905
-LONGEST_NUMBER = 40  # characters, such as those of an invoice
+# Characters, such as those of an invoice.
+LONGEST_NUMBER = 40
 
 
 def list_search_stems(text: str) -> list[str]:
     """The stems of the words, and the numbers, which say much in a question."""
-    numbers = NUMBER.findall(fold_text(text))
-    return [*list_word_stems(text), *(number[:LONGEST_NUMBER] for number in numbers)]
+    stems = list_word_stems(text)
+    for number in NUMBER.findall(fold_text(text)):
+        stems.append(number[:LONGEST_NUMBER])
+    return stems
 
 
 def list_word_stems(text: str) -> list[str]:
@@ -47,8 +51,12 @@ def list_word_stems(text: str) -> list[str]:
     and Korean each two letters that stand together are a word.
     """
     text = fold_text(text)
-    text += "".join(f" {words}" for sign, words in SIGNS if sign.search(text))
-    return [stemmed for word in WORD.findall(text.replace("_", " ")) for stemmed in stem_letters(word)]
+    added_words = [words for sign, words in SIGNS if sign.search(text)]
+    text = " ".join([text, *added_words])
+    stems: list[str] = []
+    for word in WORD.findall(text.replace("_", " ")):
+        stems.extend(stem_letters(word))
+    return stems
 
 
 def stem_letters(letters: str) -> Iterator[str]:
@@ -74,4 +82,7 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
             break
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+    # “running” is left as “runn”.
+    if len(word) > 3 and word[-1] == word[-2]:
+        return word[:-1]
+    return word

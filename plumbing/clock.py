@@ -12,7 +12,8 @@ from django.db import models
 
 from plumbing.statements import database
 
-OLD_S = 10.0  # a reading is renewed after that
+# A reading is renewed after that.
+OLD_S = 10.0
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

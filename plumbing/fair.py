@@ -12,14 +12,18 @@ from typing import Any
 
 from plumbing import threads
 
-Person = Any  # the key of a user; None for the site itself
+# The key of a user; None for the site itself.
+Person = Any
 
 
 def of_others(rows: Any, column: str, people: Collection[Person]) -> Any:
     """The rows of a queue that belong to nobody of these people; `column` names whose they are."""
     named = [person for person in people if person is not None]
-    others = rows.exclude(**{f"{column}__in": named}) if named else rows
-    return others.exclude(**{column: None}) if None in people else others
+    if named:
+        rows = rows.exclude(**{f"{column}__in": named})
+    if None in people:
+        rows = rows.exclude(**{column: None})
+    return rows
 
 
 class Shares:
@@ -44,8 +48,10 @@ class FairQueue:
     """Threads for work of many people. Only one thread may start work; each piece of it has a key of its own."""
 
     def __init__(self, name: str, at_once: int, each: int) -> None:
-        self.at_once, self.each = at_once, each
-        self.threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)  # made when they are needed
+        self.at_once = at_once
+        self.each = each
+        # The pool makes its threads when they are needed.
+        self.threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)
         self.under_way: dict[Future, tuple[Person, Any]] = {}
 
     def forget_ended(self) -> None:
@@ -59,10 +65,12 @@ class FairQueue:
         return [key for _, key in self.under_way.values()]
 
     def count_shares(self) -> Shares:
-        return Shares(self.each, (person for person, _ in self.under_way.values()))
+        people = [person for person, _ in self.under_way.values()]
+        return Shares(self.each, people)
 
     def start(self, person: Person, key: Any, work: Callable[..., Any], *arguments: Any) -> None:
-        self.under_way[self.threads.submit(threads.run_with_connection, work, *arguments)] = person, key
+        future = self.threads.submit(threads.run_with_connection, work, *arguments)
+        self.under_way[future] = person, key
 
     def fill(self, claim: Callable[[list[Person]], Any], whose: Callable[[Any], Person], work: Any) -> int:
         """Start what `claim` finds, one by one, while there is room. It gets the people who must wait, and returns
@@ -70,7 +78,11 @@ class FairQueue:
         """
         self.forget_ended()
         started = 0
-        while self.count_room() > 0 and (claimed := claim(self.count_shares().find_full())) is not None:
+        while self.count_room() > 0:
+            people_who_wait = self.count_shares().find_full()
+            claimed = claim(people_who_wait)
+            if claimed is None:
+                break
             self.start(whose(claimed), claimed.pk, work, claimed)
             started += 1
         return started
@@ -84,7 +96,8 @@ class Turns:
         self.used: dict[Person, float] = {}
 
     def add(self, person: Person, seconds: float) -> None:
-        self.used[person] = self.used.get(person, 0.0) + seconds
+        before = self.used.get(person, 0.0)
+        self.used[person] = before + seconds
 
     def is_over(self, person: Person) -> bool:
         return self.used.get(person, 0.0) >= self.seconds

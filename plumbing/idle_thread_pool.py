@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 
 from django.db import connections
 
-REST_S = 30.0  # seconds without work after which a thread ends
-KEPT = 4  # threads that stay, with their connections: the next few pieces of work need not wait for new ones
+# Seconds without work after which a thread ends.
+REST_S = 30.0
+# Threads that stay, with their connections: the next few pieces of work need not wait for new ones.
+KEPT = 4
 
 Found = TypeVar("Found")
 libc = ctypes.CDLL(None)
@@ -54,9 +56,11 @@ class RestingThreads(Executor):
     def __init__(self, most: int, thread_name_prefix: str) -> None:
         self.most, self.prefix = most, thread_name_prefix
         self.lock = threading.Lock()
-        self.resting: list[Inbox] = []  # the one that worked last is the last
+        # Threads without work; the one that worked last stands last.
+        self.resting: list[Inbox] = []
         self.waiting: deque[Piece] = deque()
-        self.threads: set[threading.Thread] = set()  # with those that are ending
+        # All threads, with those that are ending.
+        self.threads: set[threading.Thread] = set()
         self.alive = 0
         self.made = 0
         self.is_shut = False
@@ -78,7 +82,8 @@ class RestingThreads(Executor):
         if not self.made:
             atexit.register(self.shutdown)
         inbox: Inbox = SimpleQueue()
-        inbox.put(piece)  # not an argument: a thread keeps those until it ends
+        # Not an argument: a thread keeps those until it ends.
+        inbox.put(piece)
         thread = threading.Thread(target=self.live, args=[inbox], name=f"{self.prefix}_{self.made}", daemon=True)
         thread.start()
         self.threads.add(thread)
@@ -91,7 +96,8 @@ class RestingThreads(Executor):
         try:
             while piece is not None:
                 piece.do()
-                del piece  # what it holds must not live as long as this thread rests
+                # What it holds must not live as long as this thread rests.
+                del piece
                 piece = self.next_for(inbox)
         finally:
             connections.close_all()

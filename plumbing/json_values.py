@@ -20,7 +20,8 @@ import orjson
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
-MAX_DIGITS = 4_300  # Python neither reads nor writes more
+# Python neither reads nor writes more.
+MAX_DIGITS = 4_300
 LARGEST = 10**MAX_DIGITS
 
 
@@ -96,7 +97,8 @@ def load_json(content: bytes | str) -> Any:
         value = json.loads(raw, parse_constant=refuse_constant, parse_float=finite_float)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    json.dumps(value, ensure_ascii=False).encode()  # refuses half of a surrogate pair, as orjson does
+    # Refuses half of a surrogate pair, as orjson does.
+    json.dumps(value, ensure_ascii=False).encode()
     return value
 
 

@@ -5,15 +5,19 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OTHERS = {"tests", "benchmarks"}  # not part of what a worker runs
+# Folders that are not part of what a worker runs.
+OTHERS = {"tests", "benchmarks"}
 
 
 @cache
 def release() -> str:
     """Twelve characters, the same on all machines with the same Python files."""
     digest = hashlib.sha256()
-    packages = sorted(file.parent for file in ROOT.glob("*/__init__.py") if file.parent.name not in OTHERS)
-    for package in packages:
+    packages = [file.parent for file in ROOT.glob("*/__init__.py")]
+    for package in sorted(packages):
+        if package.name in OTHERS:
+            continue
         for file in sorted(package.rglob("*.py")):
-            digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+            name = f"{file.relative_to(ROOT)}\0"
+            digest.update(name.encode() + file.read_bytes())
     return digest.hexdigest()[:12]

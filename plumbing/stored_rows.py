@@ -40,7 +40,8 @@ class StoredRow(models.Model):
         try:
             super().save(**options)
         except DatabaseError as error:
-            if type(error) is not DatabaseError:  # Django's own: the statement met no row
+            # Django's own: the statement met no row.
+            if type(error) is not DatabaseError:
                 raise
             raise RowGone(f"{self._meta.verbose_name_raw} {self.pk}") from error
         self.remember_values(options["update_fields"])
@@ -79,7 +80,8 @@ class StoredRow(models.Model):
     def differs_from_stored(self, attname: str) -> bool:
         stored_values = self.read_stored_values()
         if attname not in stored_values:
-            return True  # it was not loaded, and then it was set
+            # It was not loaded, and then it was set.
+            return True
         return bool(self.__dict__[attname] != stored_values[attname])
 
     def remember_values(self, names: Collection[str] | None = None) -> None:

@@ -20,12 +20,18 @@ from django.utils.translation.trans_real import get_supported_language_variant, 
 FOLDER = Path(__file__).resolve().parents[1] / "locale"
 DOMAINS = ("code", "django")
 PLACE = re.compile(r"%\((\w+)\)[sd]")
-START = 3  # letters by which texts with values are found
-LEAST = 5  # letters outside its places that a text must have to be recognized
-MOST = 2000  # characters of a text that is looked for
-PARTS = 10  # sentences of a text that are looked for one by one
-DEEP = 3  # a value may be such a text too: “input “x”: `a.b` is not valid JMESPath”
-NOUNS = frozenset(["kind", "what", "field", "target_kind", "verb", "unit"])  # places whose single words are translated
+# Letters by which texts with values are found.
+START = 3
+# Letters outside its places that a text must have to be recognized.
+LEAST = 5
+# Characters of a text that is looked for.
+MOST = 2000
+# Sentences of a text that are looked for one by one.
+PARTS = 10
+# A value may be such a text too: “input “x”: `a.b` is not valid JMESPath”
+DEEP = 3
+# Places whose single words are translated.
+NOUNS = frozenset(["kind", "what", "field", "target_kind", "verb", "unit"])
 SENTENCES = re.compile(r"(?<=[.!?]) ")
 
 
@@ -33,8 +39,10 @@ SENTENCES = re.compile(r"(?<=[.!?]) ")
 class Pattern:
     """A text with values in it."""
 
-    literals: tuple[str, ...]  # its parts without a value: before, between and after the values
-    names: tuple[str, ...]  # of the values
+    # Its parts without a value: before, between and after the values.
+    literals: tuple[str, ...]
+    # Names of the values.
+    names: tuple[str, ...]
     translation: str
 
     @property
@@ -62,8 +70,10 @@ class Pattern:
 @dataclass(frozen=True, slots=True)
 class Texts:
     exact: dict[str, str] = field(default_factory=dict)
-    words: dict[str, str] = field(default_factory=dict)  # single words: kinds and names of fields
-    patterns: dict[str, list[Pattern]] = field(default_factory=dict)  # by how they start; the most specific first
+    # Single words: kinds and names of fields.
+    words: dict[str, str] = field(default_factory=dict)
+    # By how they start; the most specific first.
+    patterns: dict[str, list[Pattern]] = field(default_factory=dict)
 
     def of(self, text: str) -> list[Pattern]:
         """Those that start like this text."""
@@ -73,7 +83,11 @@ class Texts:
 def translate(text: str) -> str:
     """The text in the active language; one that no message file has stays as it is."""
     language = get_language() or "en"
-    return text if language == "en" or not text else translate_into(language, str(text)[:MOST]) + str(text)[MOST:]
+    if language == "en" or not text:
+        return text
+    beginning = str(text)[:MOST]
+    rest = str(text)[MOST:]
+    return translate_into(language, beginning) + rest
 
 
 def translate_name(name: str) -> str:
@@ -100,11 +114,17 @@ def translate_parts(texts: Texts, text: str) -> str:
     """Sentence by sentence, and what follows the name of a field: `steps.0: There is no …`."""
     parts = []
     for sentence in SENTENCES.split(text, PARTS):
-        place, colon, rest = sentence.partition(": ")
-        after_place = find_translation(texts, rest, DEEP) if colon else ""
-        with_place = f"{place}: {after_place}" if after_place else sentence
-        parts.append(find_translation(texts, sentence, DEEP) or with_place)
+        parts.append(translate_sentence(texts, sentence))
     return " ".join(parts)
+
+
+def translate_sentence(texts: Texts, sentence: str) -> str:
+    if whole := find_translation(texts, sentence, DEEP):
+        return whole
+    place, colon, rest = sentence.partition(": ")
+    if colon and (after_place := find_translation(texts, rest, DEEP)):
+        return f"{place}: {after_place}"
+    return sentence
 
 
 def find_translation(texts: Texts, text: str, depth: int) -> str:
@@ -115,7 +135,8 @@ def find_translation(texts: Texts, text: str, depth: int) -> str:
         values = pattern.values(text)
         if values is not None:
             named = zip(pattern.names, values, strict=True)
-            return pattern.translation % {name: translate_value(texts, name, value, depth) for name, value in named}
+            translated = {name: translate_value(texts, name, value, depth) for name, value in named}
+            return pattern.translation % translated
     return ""
 
 
@@ -123,8 +144,10 @@ def translate_value(texts: Texts, name: str, value: str, depth: int) -> str:
     is_noun = name.rstrip("0123456789") in NOUNS
     if is_noun and value in texts.words:
         return texts.words[value]
-    may_be_text = depth > 0 and (is_noun or " " in value)
-    return (may_be_text and find_translation(texts, value, depth - 1)) or value
+    may_be_text = is_noun or " " in value
+    if depth <= 0 or not may_be_text:
+        return value
+    return find_translation(texts, value, depth - 1) or value
 
 
 @cache
@@ -139,7 +162,8 @@ def load_texts(language: str) -> Texts:
                 add_translation(texts, text, translation)
     anything = texts.patterns.setdefault("", [])
     for start, patterns in texts.patterns.items():
-        patterns += anything if start else []
+        if start:
+            patterns += anything
         patterns.sort(key=lambda pattern: -pattern.length)
     return texts
 
@@ -147,9 +171,17 @@ def load_texts(language: str) -> Texts:
 def add_translation(texts: Texts, text: str, translation: str) -> None:
     names = PLACE.findall(text)
     if not names:
-        (texts.exact if " " in text else texts.words)[text] = translation
+        translations = texts.exact if " " in text else texts.words
+        translations[text] = translation
         return
+    # Every second part of the split is the name of a place.
     literals = [part.replace("%%", "%") for part in PLACE.split(text)[::2]]
-    if len(set(names)) == len(names) and sum(map(str.isalpha, "".join(literals))) >= LEAST:
-        start = literals[0][:START] if len(literals[0]) >= START else ""
-        texts.patterns.setdefault(start, []).append(Pattern(tuple(literals), tuple(names), translation))
+    letters = sum(map(str.isalpha, "".join(literals)))
+    # A text with few letters of its own would fit anything; one with a name twice cannot be read back.
+    if letters < LEAST or len(set(names)) < len(names):
+        return
+    start = ""
+    if len(literals[0]) >= START:
+        start = literals[0][:START]
+    pattern = Pattern(tuple(literals), tuple(names), translation)
+    texts.patterns.setdefault(start, []).append(pattern)

@@ -4,7 +4,8 @@ import re
 from contextvars import ContextVar
 
 PATTERN = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
-PARENT: ContextVar[str] = ContextVar("traceparent", default="")  # of the request that this thread serves
+# Of the request that this thread serves.
+PARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 def valid_header(header: str) -> str:
@@ -15,4 +16,9 @@ def valid_header(header: str) -> str:
 def parse_trace_parent(header: str) -> tuple[int, int, bool] | None:
     """(trace id, id of the caller's span, whether the caller records the trace)."""
     match = PATTERN.fullmatch(header)
-    return (int(match[1], 16), int(match[2], 16), bool(int(match[3], 16) & 1)) if match else None
+    if match is None:
+        return None
+    trace_id = int(match[1], 16)
+    span_id = int(match[2], 16)
+    flags = int(match[3], 16)
+    return trace_id, span_id, bool(flags & 1)

@@ -24,11 +24,14 @@ from typing import Any, TypeVar
 from greenlet import getcurrent, greenlet
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-GLANCE_S = 0.25  # how often a wait looks whether it is over; what arrives is not delayed
-STALE = 1000  # timers of ended waits that are kept before the heap is cleaned
+# How often a wait looks whether it is over; what arrives is not delayed.
+GLANCE_S = 0.25
+# Timers of ended waits that are kept before the heap is cleaned.
+STALE = 1000
 
 Found = TypeVar("Found")
-IsOver = Callable[[], bool]  # cheap, never waits, and may be called on any greenlet of the thread
+# Cheap, never waits, and may be called on any greenlet of the thread.
+IsOver = Callable[[], bool]
 _thread = threading.local()
 AROUND: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("around", default=nullcontext)  # each wait
 
@@ -189,7 +192,8 @@ class Hub:
         self.take = take
         self.threads = threads
         self.may_wait = may_wait
-        self.is_resting = False  # it would begin new work at once
+        # True while it would begin new work at once.
+        self.is_resting = False
         self.selector = selectors.DefaultSelector()
         self.ready: deque[tuple[greenlet, Any]] = deque()
         self.timers: list[tuple[float, int, Waiter]] = []
@@ -235,7 +239,8 @@ class Hub:
     def wake_up(self) -> None:
         """From any thread: there is something to do, or nothing more."""
         with self.bell_lock:
-            if self.bell >= 0:  # a closed descriptor may be somebody else's by now
+            # A closed descriptor may be somebody else's by now.
+            if self.bell >= 0:
                 os.eventfd_write(self.bell, 1)
 
     # What waits

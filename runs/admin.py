@@ -42,7 +42,9 @@ from runs.rules.timing import TimingError, read_in_zone, zone_named
 from .queue import endings, workers
 from .schedules import tick as schedules
 
+# A schedule has exactly one of these.
 TIMINGS = ("crontab", "interval", "clocked")
+# Moments that people type as clocks in the schedule's time zone show them.
 WALL_CLOCKS = ("starts_at", "ends_at")
 
 
@@ -54,6 +56,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ["=id", "agent__name"]
     list_select_related = ["agent", "principal"]
     ordering = ["-id"]
+    # Counting every choice of every filter would read all runs.
     show_facets = admin.ShowFacets.NEVER
     actions = ["cancel_selected"]
 
@@ -98,7 +101,9 @@ class RouteDecisionAdmin(ReadOnlyAdmin):
     @admin.display(description=later("Candidates"))
     def considered(self, decision: RouteDecision) -> str:
         rows = [(one.get("agent"), one.get("score"), one.get("reason")) for one in decision.candidates]
-        return render_table([_("Agent"), _("Score"), _("Reason")], rows) if rows else _("nobody")
+        if not rows:
+            return _("nobody")
+        return render_table([_("Agent"), _("Score"), _("Reason")], rows)
 
 
 @admin.register(Worker)
@@ -126,7 +131,8 @@ class WorkerAdmin(ReadOnlyAdmin):
     def get_object(self, request: HttpRequest, *arguments: Any, **more: Any) -> Worker | None:
         worker: Worker | None = super().get_object(request, *arguments, **more)
         if worker is not None:
-            worker.reader = request.user  # type: ignore[attr-defined]  # the person who sees the tables below
+            # The person who sees the tables below.
+            worker.reader = request.user  # type: ignore[attr-defined]
         return worker
 
     @admin.display(description=later("Alive"), boolean=True)
@@ -140,7 +146,11 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=later("Loaded"))
     def loaded_agents(self, worker: Worker) -> str:
         agents = workers.known_hashes(worker.reader)  # type: ignore[attr-defined]
-        rows = [(agents[key]["agent"], agents[key]["version"], key) for key in worker.loaded if key in agents]
+        rows: list[tuple[Any, ...]] = []
+        for key in worker.loaded:
+            agent = agents.get(key)
+            if agent is not None:
+                rows.append((agent["agent"], agent["version"], key))
         others = len(worker.loaded) - len(rows)
         held = render_table([_("Agent"), _("Version"), _("Hash")], rows)
         return format_html(_("{}{} more: older ones, or other users'"), held, others)
@@ -148,19 +158,25 @@ class WorkerAdmin(ReadOnlyAdmin):
     @admin.display(description=later("Runs in progress"))
     def runs_in_work(self, worker: Worker) -> str:
         runs = workers.list_worker_runs(worker, worker.reader)  # type: ignore[attr-defined]
-        return render_table(
-            [_("Run"), _("Agent"), _("Since")], [(render_run_link(run), run.agent, run.started_at) for run in runs]
-        )
+        rows = [(render_run_link(run), run.agent, run.started_at) for run in runs]
+        return render_table([_("Run"), _("Agent"), _("Since")], rows)
 
 
 def render_run_link(run: Run) -> SafeString:
-    return format_html('<a href="{}">{}</a>', reverse("page:run", args=[run.pk]), str(run.pk)[-12:])
+    page = reverse("page:run", args=[run.pk])
+    # The last digits differ most: ids begin with the time.
+    label = str(run.pk)[-12:]
+    return format_html('<a href="{}">{}</a>', page, label)
 
 
 def render_table(titles: list[str], rows: list[tuple[Any, ...]]) -> SafeString:
-    head = format_html_join("", "<th scope='col'>{}</th>", ((t,) for t in titles))
-    cells = [(format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows]
-    return format_html("<table><tr>{}</tr>{}</table>", head, format_html_join("", "<tr>{}</tr>", cells))
+    head = format_html_join("", "<th scope='col'>{}</th>", ((title,) for title in titles))
+    lines: list[tuple[SafeString]] = []
+    for row in rows:
+        cells = format_html_join("", "<td>{}</td>", ((cell,) for cell in row))
+        lines.append((cells,))
+    body = format_html_join("", "<tr>{}</tr>", lines)
+    return format_html("<table><tr>{}</tr>{}</table>", head, body)
 
 
 @admin.register(Session)
@@ -196,8 +212,11 @@ class BudgetAdmin(OwnedAdmin):
     def save_model(self, request: HttpRequest, obj: Budget, form: Any, change: bool) -> None:
         """Only a superuser limits everyone: others limit themselves, their agents and the teams they administer."""
         if not request.user.is_superuser:
-            obj.team = obj.team if obj.team and obj.team.may_edit(request.user) else None
-            if not (obj.team or (obj.agent and obj.agent.may_edit(request.user))):
+            if obj.team and not obj.team.may_edit(request.user):
+                obj.team = None
+            # A budget without a team or an agent of one's own would limit everybody: it limits its author.
+            is_own_agent = obj.agent and obj.agent.may_edit(request.user)
+            if not obj.team and not is_own_agent:
                 obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
 
@@ -238,7 +257,9 @@ class WallClock(forms.SplitDateTimeField):
 
     def compress(self, data_list: Any) -> datetime | None:
         moment = super().compress(data_list)
-        return make_naive(moment) if moment else None
+        if not moment:
+            return None
+        return make_naive(moment)
 
 
 class ScheduleForm(forms.ModelForm):
@@ -258,8 +279,10 @@ class ScheduleForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in WALL_CLOCKS:
-            if isinstance(moment := self.initial.get(name), datetime):
-                self.initial[name] = moment.astimezone(ZoneInfo(self.instance.timezone)).replace(tzinfo=None)
+            moment = self.initial.get(name)
+            if isinstance(moment, datetime):
+                zone = ZoneInfo(self.instance.timezone)
+                self.initial[name] = moment.astimezone(zone).replace(tzinfo=None)
 
     def clean_timezone(self) -> str:
         try:
@@ -273,12 +296,16 @@ class ScheduleForm(forms.ModelForm):
         for name in WALL_CLOCKS:
             if cleaned.get(name) and "timezone" in cleaned:
                 cleaned[name] = read_in_zone(cleaned[name], cleaned["timezone"])
-        one, timing = _("Choose exactly one agent or chain."), _("Choose exactly one of these three.")
-        for fields, words in ((("agent", "chain"), one), (TIMINGS, timing)):
-            names = [name for name in fields if cleaned.get(name)]
-            if len(names) != 1 and not any(name in self.errors for name in fields):
-                self.add_error(fields[0], words)
+        self.require_one(cleaned, ("agent", "chain"), _("Choose exactly one agent or chain."))
+        self.require_one(cleaned, TIMINGS, _("Choose exactly one of these three."))
         return cleaned
+
+    def require_one(self, cleaned: dict[str, Any], fields: tuple[str, ...], words: str) -> None:
+        """Adds an error unless exactly one of the fields is filled in. A field that was refused has its own error."""
+        names = [name for name in fields if cleaned.get(name)]
+        has_errors = any(name in self.errors for name in fields)
+        if len(names) != 1 and not has_errors:
+            self.add_error(fields[0], words)
 
 
 class TimingAdmin(ModelAdmin):
@@ -291,8 +318,9 @@ class TimingAdmin(ModelAdmin):
         return super().has_delete_permission(request, obj) and request.user.is_superuser
 
 
+# A periodic task would run any code of this site.
 for model in [model for model in admin.site._registry if model._meta.app_label == "django_celery_beat"]:
-    admin.site.unregister(model)  # a periodic task would run any code of this site
+    admin.site.unregister(model)
 for model in (CrontabSchedule, IntervalSchedule, ClockedSchedule):
     admin.site.register(model, TimingAdmin)
 
@@ -311,7 +339,9 @@ class ScheduleAdmin(OwnedAdmin):
         try:
             schedules.plan_next(obj)
         except MusterError as error:
-            obj.enabled, obj.next_due_at = False, None
+            # What was typed is not lost: the person corrects the timing and switches it on.
+            obj.enabled = False
+            obj.next_due_at = None
             messages.error(request, _("Saved, but switched off: %(reason)s") % {"reason": translate(str(error))})
         super().save_model(request, obj, form, change)
 

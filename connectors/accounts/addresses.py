@@ -41,15 +41,18 @@ def read_receivers(to: Iterable[str], cc: Iterable[str]) -> tuple[list[Recipient
     """Those that a mail is sent to, and those that get a copy: nobody gets it twice. Raises RetryTool."""
     receivers = read_recipients(to)
     keys = {one.key for one in receivers}
-    copies = [one for one in read_recipients(cc) if one.key not in keys]
-    return receivers, copies
+    copies = read_recipients(cc)
+    others = [one for one in copies if one.key not in keys]
+    return receivers, others
 
 
 def read_entry(entry: str) -> list[Recipient]:
     if re.search(r"[\r\n\0]", entry):
         raise RetryTool(f"“{entry[:100]}” has a line break, so no mail can be sent to it.")
-    if match := NAMED.fullmatch(entry):  # a comma in the name divides nothing
-        return [Recipient(unquote_name(match[1]), check_address(match[2], entry))]
+    # Names first: a comma in “Last, First <address>” divides nothing.
+    if match := NAMED.fullmatch(entry):
+        address = check_address(match[2], entry)
+        return [Recipient(unquote_name(match[1]), address)]
     if "," not in entry and ";" not in entry:
         return [Recipient("", check_address(entry.strip(), entry))]
     pairs = split_addresses(entry.replace(";", ","))
@@ -61,7 +64,10 @@ def read_entry(entry: str) -> list[Recipient]:
 def unquote_name(name: str) -> str:
     name = name.strip()
     is_quoted = len(name) > 1 and name[0] == name[-1] == '"'
-    return re.sub(r"\\(.)", r"\1", name[1:-1]) if is_quoted else name
+    if not is_quoted:
+        return name
+    # Within the quotes a backslash protects the character after it.
+    return re.sub(r"\\(.)", r"\1", name[1:-1])
 
 
 def check_address(address: str, entry: str) -> str:
@@ -103,9 +109,11 @@ def find_reachable(addresses: Iterable[str]) -> list[Recipient]:
 
 def is_own(recipient: Recipient, own: Iterable[str]) -> bool:
     """Whether this is one of the account's addresses, also with a tag (me+list@example.org)."""
-    return strip_tag(recipient.key) in {strip_tag(address.casefold()) for address in own}
+    own_keys = {strip_tag(address.casefold()) for address in own}
+    return strip_tag(recipient.key) in own_keys
 
 
 def strip_tag(address: str) -> str:
     mailbox, _, domain = address.rpartition("@")
-    return f"{mailbox.partition('+')[0]}@{domain}"
+    person, _, _ = mailbox.partition("+")
+    return f"{person}@{domain}"

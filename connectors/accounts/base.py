@@ -24,14 +24,18 @@ from . import ledger
 from .http import Api, is_gone
 
 JSON = Any
-LOOK_BACK = timedelta(days=7)  # how far back the first run of a stream looks
-OVERLAP = timedelta(
-    days=1
-)  # a scan by date overlaps the previous one, since messages may arrive late; the ledger removes duplicates
-AT_ONCE = 8  # messages read in parallel over one account's connection pool
-MOST_SILENT = 3  # messages that the service did not answer for, while it answered for none, before it is left alone
-MOST_OUTAGES = 3  # turns in which a cursor got no answer, before it is given up
-HEADERS = 100  # of a message that cannot be read
+# How far back the first run of a stream looks.
+LOOK_BACK = timedelta(days=7)
+# A scan by date overlaps the previous one, since messages may arrive late; the ledger removes duplicates.
+OVERLAP = timedelta(days=1)
+# Messages read in parallel over one account's connection pool.
+AT_ONCE = 8
+# Messages that the service did not answer for, while it answered for none, before it is left alone.
+MOST_SILENT = 3
+# Turns in which a cursor got no answer, before it is given up.
+MOST_OUTAGES = 3
+# Headers that are kept of a message that cannot be read.
+HEADERS = 100
 State = DeliveredItem.State
 log = logging.getLogger(__name__)
 # Errors of the whole account are not the message's fault: the message stays, however often they occur.
@@ -88,9 +92,8 @@ def operation(description: str, *, effect: str, access: str, required: tuple[str
     """Makes a method a tool; its arguments are the schema's properties."""
 
     def mark(method: Callable[..., JSON]) -> Callable[..., JSON]:
-        method.operation = Operation(  # type: ignore[attr-defined]
-            method.__name__, description, effect, access, properties, required
-        )
+        one = Operation(method.__name__, description, effect, access, properties, required)
+        method.operation = one  # type: ignore[attr-defined]
         return method
 
     return mark
@@ -105,7 +108,8 @@ class Discovery:
     total: int = 0
 
     def add(self, ids: Iterable[str], place: str = "") -> None:
-        self.total += ledger.note_found(self.connection, self.stream, ids, place)
+        count = ledger.note_found(self.connection, self.stream, ids, place)
+        self.total += count
 
 
 @dataclass(slots=True)
@@ -133,15 +137,22 @@ class Connector:
     @classmethod
     def operations(cls) -> Iterator[Operation]:
         for name in dir(cls):
-            if operation := getattr(getattr(cls, name), "operation", None):
+            method = getattr(cls, name)
+            if operation := getattr(method, "operation", None):
                 yield operation
 
     def require(self, access: str) -> None:
         """Raises MissingScope before anything is sent if the user did not grant this access."""
-        scopes = [one.scope for one in get_cloud_service(self.provider).scopes if one.access == access]
-        granted = {scope.lower().rsplit("/", 1)[-1] for scope in self.connection.scopes}
-        if granted and scopes and not any(scope.lower().rsplit("/", 1)[-1] in granted for scope in self.wider(scopes)):
-            raise MissingScope(self.connection, access)
+        service = get_cloud_service(self.provider)
+        needed = [one.scope for one in service.scopes if one.access == access]
+        granted = {shorten_scope(scope) for scope in self.connection.scopes}
+        # Some services do not say which scopes they granted; then the first call shows whether one is missing.
+        if not granted or not needed:
+            return
+        for scope in self.wider(needed):
+            if shorten_scope(scope) in granted:
+                return
+        raise MissingScope(self.connection, access)
 
     def wider(self, scopes: list[str]) -> list[str]:
         """Scopes that include these."""
@@ -173,9 +184,11 @@ class Connector:
             return build()
         except ToolError:
             raise
-        except Unavailable as error:  # the processes that read messages are busy: nothing is wrong with this one
+        except Unavailable as error:
+            # The processes that read messages are busy: nothing is wrong with this one.
             raise ToolFailed(str(error), code="busy") from None
-        except Exception:  # strangers write messages: whatever is in one, the others are read
+        except Exception:
+            # Strangers write messages: whatever is in one, the others are read.
             log.exception("A message of %s cannot be read: %s", self.connection, id)
             return unreadable(id, raw_headers(headers), date=date, place=place)
 
@@ -203,28 +216,33 @@ class Connector:
         cursor = self.connection.cursor.get(stream, {})
         started = timezone.now()
         discovery = Discovery(self.connection, stream)
-        floor = parse_datetime(cursor["floor"]) if cursor.get("floor") else started - LOOK_BACK
+        floor = started - LOOK_BACK
+        if cursor.get("floor"):
+            floor = parse_datetime(cursor["floor"])
         since = self.scan_from(cursor, floor)
+        # Without its place in the list, a cursor stands for a scan by date.
+        by_date = {"floor": cursor.get("floor")}
         try:
             following = self.walk(cursor, filters, since, discovery)
         except CursorExpired:
-            following = self.walk({"floor": cursor.get("floor")}, filters, since, discovery)
+            following = self.walk(by_date, filters, since, discovery)
         except ToolFailed as error:
             if not self.may_be_cursor(stream, cursor, error):
                 raise
-            following = self.walk({"floor": cursor.get("floor")}, filters, since, discovery)
-        ledger.save_cursor(
-            self.connection, stream, {**following, "floor": floor.isoformat(), "synced_at": started.isoformat()}
-        )
+            following = self.walk(by_date, filters, since, discovery)
+        times = {"floor": floor.isoformat(), "synced_at": started.isoformat()}
+        ledger.save_cursor(self.connection, stream, {**following, **times})
 
     def may_be_cursor(self, stream: str, cursor: dict[str, JSON], error: ToolFailed) -> bool:
         """Whether the service may fail for what the cursor says, so that a scan by date is worth a try."""
-        if not cursor.keys() - {"floor", "synced_at", "outages"}:
+        place = cursor.keys() - {"floor", "synced_at", "outages"}
+        if not place:
             return False
         if error.code in OF_THE_CURSOR:
             return True
         if error.code != "service_unavailable":
             return False
+        # A short outage is no reason to scan anew; one that returns with this cursor may be caused by it.
         outages = cursor.get("outages", 0) + 1
         ledger.save_cursor(self.connection, stream, {**cursor, "outages": outages})
         return bool(outages % MOST_OUTAGES == 0)
@@ -233,22 +251,26 @@ class Connector:
         """Where a scan by date begins: seven days back on the first run, else a day before the last
         one.
         """
-        last = parse_datetime(cursor["synced_at"]) if cursor.get("synced_at") else None
-        return max(floor, last - OVERLAP) if last else floor
+        if not cursor.get("synced_at"):
+            return floor
+        last = parse_datetime(cursor["synced_at"])
+        if last is None:
+            return floor
+        return max(floor, last - OVERLAP)
 
     def read_all(self, items: list[DeliveredItem], filters: dict[str, JSON], max_chars: int) -> Batch:
         """Read the claimed messages, several at once. One that fails is reported and retried by the
         next call; after the last attempt it is delivered as one that cannot be read.
         """
-        batch, outcomes = Batch(), {}
+        batch = Batch()
+        outcomes: dict[int, tuple[str, str]] = {}
         stopped: ToolError | None = None
         try:
             readings = list(self.read_each(items, filters, max_chars))
             is_answering = self.is_answering(readings)
             for reading in readings:
                 item, error = reading.item, reading.error
-                is_silent = error is not None and error.code == "service_unavailable" and reading.was_asked
-                if is_silent and is_answering:
+                if reading.is_silent and reading.was_asked and is_answering:
                     # The service answers for others: it is this message that it cannot give.
                     error = ToolFailed(str(error), code="unreadable")
                 outcomes[item.pk] = choose_item_outcome(reading.message, error)
@@ -258,7 +280,8 @@ class Connector:
                     stopped = stopped or error
                 elif error is not None and not is_gone(error):
                     self.report_failure(item, error, batch)
-        finally:  # whatever happens, no message stays claimed by a call that has ended
+        finally:
+            # Whatever happens, no message stays claimed by a call that has ended.
             ledger.record_item_outcomes(items, lambda item: outcomes.get(item.pk, (State.FOUND, "")))
         if stopped is not None and not batch.messages and not batch.errors:
             raise stopped
@@ -266,19 +289,24 @@ class Connector:
 
     def report_failure(self, item: DeliveredItem, error: ToolError, batch: Batch) -> None:
         """List a message that failed; the last time, deliver what is known of it."""
+        failure = describe_error(item.external_id, error)
+        failure["attempts"] = item.attempts
+        batch.errors.append(failure)
+        if item.attempts < ledger.ATTEMPTS:
+            return
+        # The id within its place: Teams puts the place before it.
         id = item.external_id.rpartition("|")[2]
-        batch.errors.append({**describe_error(item.external_id, error), "attempts": item.attempts})
-        if item.attempts >= ledger.ATTEMPTS:
-            reason = f"This message could not be read in {item.attempts} attempts: {str(error)[:200]}"
-            batch.messages.append(unreadable(id, {}, place=item.place, reason=reason))
+        reason = f"This message could not be read in {item.attempts} attempts: {str(error)[:200]}"
+        message = unreadable(id, {}, place=item.place, reason=reason)
+        batch.messages.append(message)
 
     def is_answering(self, readings: list["Read"]) -> bool:
         """Whether the service answers at all, while it is silent about some messages."""
-        silent = [one for one in readings if one.error is not None and one.error.code == "service_unavailable"]
-        if not silent:
+        if not any(one.is_silent for one in readings):
             return True
-        if any(one.error is None or one.error.code not in OF_THE_ACCOUNT for one in readings):
-            return True
+        for one in readings:
+            if one.error is None or one.error.code not in OF_THE_ACCOUNT:
+                return True
         return self.is_reachable()
 
     def is_reachable(self) -> bool:
@@ -304,26 +332,31 @@ class Connector:
             try:
                 message = self.fetch(item, filters, max_chars)
             except ToolError as error:
-                is_silent = error.code == "service_unavailable"
-                is_of_account = error.code in ACCOUNT_ERRORS
-                if is_silent:
-                    silent.append(error)
-                elif not is_of_account:
-                    answered.append(item.pk)
-                if is_of_account or len(silent) >= MOST_SILENT and not answered:
-                    hindered.append(error)
+                note_error(item, error)
                 return Read(item, error=error)
-            except Exception:  # one message never stops the others
+            except Exception:
+                # One message never stops the others.
                 log.exception("A message of %s cannot be read: %s", self.connection, item.external_id)
                 why = "This message cannot be read; the server's log says why."
                 return Read(item, error=ToolFailed(why, code="unreadable"))
             answered.append(item.pk)
             return Read(item, message)
 
+        def note_error(item: DeliveredItem, error: ToolError) -> None:
+            is_of_account = error.code in ACCOUNT_ERRORS
+            if error.code == "service_unavailable":
+                silent.append(error)
+            elif not is_of_account:
+                answered.append(item.pk)
+            is_mute = len(silent) >= MOST_SILENT and not answered
+            if is_of_account or is_mute:
+                hindered.append(error)
+
         if len(items) < 2:
             yield from map(read, items)
             return
-        contexts = [copy_context() for _ in items]  # the time limit of this call also applies in the threads
+        # The time limit of this call stands in its context, and also applies in the threads.
+        contexts = [copy_context() for _ in items]
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix=self.provider) as pool:
             yield from pool.map(lambda context, item: context.run(read, item), contexts, items)
 
@@ -337,40 +370,57 @@ class Read:
     error: ToolError | None = None
     was_asked: bool = True
 
+    @property
+    def is_silent(self) -> bool:
+        return self.error is not None and self.error.code == "service_unavailable"
+
+
+def shorten_scope(scope: str) -> str:
+    """The last part of a scope: services write some of them with an address before it, and some without."""
+    return scope.lower().rsplit("/", 1)[-1]
+
 
 def describe_error(id: str, error: ToolError) -> dict[str, JSON]:
-    return {"id": id, "code": error.code, "message": str(error)[:300]}
+    message = str(error)[:300]
+    return {"id": id, "code": error.code, "message": message}
 
 
 def raw_headers(headers: Any) -> dict[str, str]:
     """The headers of a message that cannot be read: a list of {name, value}, or an object of plain fields."""
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(headers, dict):
         pairs = list(headers.items())
-    else:
-        rows = headers if isinstance(headers, list) else []
-        pairs = [(row.get("name"), row.get("value")) for row in rows if isinstance(row, dict)]
+    elif isinstance(headers, list):
+        pairs = [(row.get("name"), row.get("value")) for row in headers if isinstance(row, dict)]
     headers_by_name: dict[str, str] = {}
     for name, value in pairs[:HEADERS]:
-        if isinstance(value, str):
-            headers_by_name.setdefault(
-                clean_untrusted_text(str(name)).lower()[:100], clean_untrusted_text(value)[:1000]
-            )
+        if not isinstance(value, str):
+            continue
+        key = clean_untrusted_text(str(name)).lower()
+        text = clean_untrusted_text(value)
+        headers_by_name.setdefault(key[:100], text[:1000])
     return headers_by_name
 
 
 def choose_item_outcome(message: dict[str, JSON] | None, error: ToolError | None) -> tuple[str, str]:
     """The ledger's entry for an item after the attempt to read it."""
     if error is None:
-        return (State.DELIVERED, "") if message is not None else (State.GONE, "excluded by the filters")
+        if message is None:
+            return State.GONE, "excluded by the filters"
+        return State.DELIVERED, ""
+    # The account's trouble says nothing of the message: the next call reads it again.
     if error.code in OF_THE_ACCOUNT:
         return State.FOUND, str(error)
-    return (State.GONE if is_gone(error) else State.FAILED), str(error)
+    if is_gone(error):
+        return State.GONE, str(error)
+    return State.FAILED, str(error)
 
 
 def matches(message: dict[str, JSON], filters: dict[str, JSON]) -> bool:
     """Filters by sender and words, for services that cannot filter a delta query by them."""
     sender = message["from"].lower()
-    if (senders := filters.get("senders")) and not any(word.lower() in sender for word in senders):
+    senders = filters.get("senders") or []
+    if senders and not any(word.lower() in sender for word in senders):
         return False
     words = filters.get("query", "").lower().split()
     text = f"{message['subject']}\n{message['text']}\n{sender}".lower()

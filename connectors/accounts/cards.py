@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from connectors.content import Attachment, Entry, clean_untrusted_text, describe_loss
@@ -11,8 +12,12 @@ from .http import find_rows
 from .letters import Tree
 
 JSON = Any
-LONGEST = 200_000  # characters of a card
-MOST = 500  # texts of a card
+# Parts of a card that only its program reads.
+HIDDEN = ("data", "msteams", "tokenExchangeResource")
+# Characters of a card.
+LONGEST = 200_000
+# Texts of a card.
+MOST = 500
 DEEPEST = 30
 # Fields of a card that a person reads, in the order in which they are shown.
 SHOWN = ("title", "activityTitle", "subtitle", "activitySubtitle", "name", "text", "activityText", "altText", "label",
@@ -43,33 +48,41 @@ def describe_quote(one: dict[str, JSON]) -> list[Tree]:
     """The message that is answered or forwarded, as far as Teams gives it."""
     quoted = read_content(one)
     body = quoted.get("originalMessageContent") or quoted.get("messagePreview") or quoted.get("content")
-    body = body.get("content") if isinstance(body, dict) else body
+    if isinstance(body, dict):
+        body = body.get("content")
     if not isinstance(body, str) or not body.strip():
         return [{"kind": "text/plain", "why": "The message that this one quotes is not here: read it by its id."}]
-    sender = quoted.get("messageSender") or quoted.get("originalMessageSender")
-    who = sender_name(sender)
-    head = f"--- Quoted message of {who} ---" if who else "--- Quoted message ---"
-    kind = "text/html" if "<" in body else "text/plain"
-    return [{"kind": "text/plain", "text": head}, {"kind": kind, "text": body}]
+    who = sender_name(quoted.get("messageSender") or quoted.get("originalMessageSender"))
+    head = "--- Quoted message ---"
+    if who:
+        head = f"--- Quoted message of {who} ---"
+    title = {"kind": "text/plain", "text": head}
+    if "<" in body:
+        return [title, {"kind": "text/html", "text": body}]
+    return [title, {"kind": "text/plain", "text": body}]
 
 
 def sender_name(sender: JSON) -> str:
-    held = sender if isinstance(sender, dict) else {}
-    who = held.get("user") or held.get("application") or held.get("device") or {}
+    if not isinstance(sender, dict):
+        return ""
+    who = sender.get("user") or sender.get("application") or sender.get("device")
     return microsoft.get_row_text(who, "displayName")
 
 
 def describe_card(one: dict[str, JSON], name: str, left_out: list[Entry]) -> list[Tree]:
     content = read_content(one)
-    texts = [text for _, text in zip(range(MOST), find_texts(content), strict=False)]
+    texts = list(islice(find_texts(content), MOST))
     if not texts:
         left_out.append(describe_loss(name, "The text of this card cannot be read."))
         return []
     if len(texts) == MOST:
         left_out.append(describe_loss(name, f"Only the first {MOST} texts of this card are read."))
+    # Cards repeat themselves, for instance in their fallback: each text is read once.
     text = "\n".join(dict.fromkeys(texts))
-    is_html = "</" in text or "<br" in text
-    return [{"kind": "text/html" if is_html else "text/plain", "text": f"[card]\n{text}"}]
+    kind = "text/plain"
+    if "</" in text or "<br" in text:
+        kind = "text/html"
+    return [{"kind": kind, "text": f"[card]\n{text}"}]
 
 
 def read_content(one: dict[str, JSON]) -> dict[str, JSON]:
@@ -80,7 +93,9 @@ def read_content(one: dict[str, JSON]) -> dict[str, JSON]:
             content = json.loads(content)
         except (ValueError, RecursionError):
             return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return content
 
 
 def find_texts(value: JSON, depth: int = 0) -> Iterator[str]:
@@ -92,12 +107,19 @@ def find_texts(value: JSON, depth: int = 0) -> Iterator[str]:
             yield from find_texts(one, depth + 1)
     if not isinstance(value, dict) or value.get("isVisible") is False:
         return
-    title, fact = value.get("title") or value.get("name"), value.get("value")
+    title = value.get("title") or value.get("name")
+    fact = value.get("value")
     if isinstance(title, str) and isinstance(fact, str):
         yield f"{clean_untrusted_text(title)}: {clean_untrusted_text(fact)}"
     else:
-        words = [value[name] for name in SHOWN if isinstance(value.get(name), str) and value[name].strip()]
-        yield from map(clean_untrusted_text, words)
+        yield from find_field_texts(value)
     for name, one in value.items():
-        if isinstance(one, list | dict) and name not in ("data", "msteams", "tokenExchangeResource"):
+        if isinstance(one, list | dict) and name not in HIDDEN:
             yield from find_texts(one, depth + 1)
+
+
+def find_field_texts(element: dict[str, JSON]) -> Iterator[str]:
+    for name in SHOWN:
+        text = element.get(name)
+        if isinstance(text, str) and text.strip():
+            yield clean_untrusted_text(text)

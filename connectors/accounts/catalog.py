@@ -9,8 +9,10 @@ from .outlook import Outlook
 from .teams import Teams
 
 CONNECTORS: dict[str, type[Connector]] = {"gmail": Gmail, "outlook": Outlook, "teams": Teams}
-RECORDS = ["id", "thread_id", "place", "next"]  # what the service calls things; nobody who writes to it chooses them
-SLOW = {"fetch_new": 120.0, "search": 60.0}  # seconds
+# What the service calls things; nobody who writes to it chooses them.
+RECORDS = ["id", "thread_id", "place", "next"]
+# Deadlines of slow methods, in seconds.
+SLOW = {"fetch_new": 120.0, "search": 60.0}
 
 
 def get_connector_operation(provider: str, method: str) -> Operation:
@@ -27,23 +29,29 @@ def offer_tools() -> int:
     """Create or update a site tool for every operation; safe to repeat. Returns how many rows
     changed.
     """
-    return sum(
-        save_operation_tool(provider, operation)
-        for provider, connector in CONNECTORS.items()
-        for operation in connector.operations()
-    )
+    changed = 0
+    for provider, connector in CONNECTORS.items():
+        for operation in connector.operations():
+            changed += save_operation_tool(provider, operation)
+    return changed
 
 
 def save_operation_tool(provider: str, operation: Operation) -> bool:
-    row = Tool.objects.filter(owner=None, name=f"{provider}_{operation.method}").first()
-    tool = row or Tool(owner=None, name=f"{provider}_{operation.method}", kind=Tool.Kind.CONNECTOR)
+    """Whether anything changed."""
+    name = f"{provider}_{operation.method}"
+    tool = Tool.objects.filter(owner=None, name=name).first()
+    if tool is None:
+        tool = Tool(owner=None, name=name, kind=Tool.Kind.CONNECTOR)
     before = tool.definition_hash
     tool.kind = Tool.Kind.CONNECTOR
     tool.description = operation.description
     tool.input_schema = operation.input_schema
     tool.effect = operation.effect
+    # Strangers write what an account holds.
     tool.untrusted = operation.access == "read"
-    tool.record_fields = RECORDS if tool.untrusted else []
+    tool.record_fields = []
+    if tool.untrusted:
+        tool.record_fields = RECORDS
     tool.deadline_s = SLOW.get(operation.method, 30.0)
     tool.source = {"connector": provider, "method": operation.method}
     if tool.freeze_hash() == before:

@@ -32,9 +32,12 @@ JSON = Any
 ME = "/gmail/v1/users/me"
 NOT_INCOMING = frozenset(["DRAFT", "SENT", "SPAM", "TRASH", "CHAT"])
 PAGE = 500
-DEEPEST = 30  # parts in parts that are asked for
+# Parts in parts that are asked for.
+DEEPEST = 30
 MOST_PARTS = 600
 CALENDARS = ("text/calendar", "application/ics")
+# Kinds of a part that hold text, besides those that say so.
+OTHER_TEXTS = ("", "application/xhtml+xml", *CALENDARS)
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,400}>")
 MAX_PAGES = 400
 FILTERS: dict[str, JSON] = {
@@ -61,17 +64,20 @@ class Gmail(Connector):
     )  # fmt: skip
     def search(self, limit: int = 50, page: str = "", **filters: JSON) -> JSON:
         answer = self.api.get(f"{ME}/messages", params=self.list_params(filters, limit, page))
-        answered: dict[str, JSON] = {"messages": [], "next": answer.get("nextPageToken"), "errors": []}
-        for one in find_ids(answer, "messages"):
+        messages: list[dict[str, JSON]] = []
+        errors: list[dict[str, JSON]] = []
+        for id in find_ids(answer, "messages"):
             try:
-                answered["messages"].append(self.headline(one))
-            except ToolFailed as error:  # deleted meanwhile, or one that Gmail cannot give: the others are there
+                messages.append(self.headline(id))
+            except ToolFailed as error:
+                # Deleted meanwhile, or one that Gmail cannot give: the others are there.
                 if error.code in ACCOUNT_ERRORS:
                     raise
-                answered["errors"].append(describe_error(one, error))
-        if answered["errors"] and not answered["messages"] and answered["errors"][0]["code"] == "service_unavailable":
-            raise build_tool_failure("service_unavailable", answered["errors"][0]["message"])
-        return answered
+                errors.append(describe_error(id, error))
+        # If the first one got no answer and no other one came, Gmail is out of order.
+        if errors and not messages and errors[0]["code"] == "service_unavailable":
+            raise build_tool_failure("service_unavailable", errors[0]["message"])
+        return {"messages": messages, "next": answer.get("nextPageToken"), "errors": errors}
 
     @mail.reads_one
     def read(self, id: str, max_chars: int = 8000) -> JSON:
@@ -79,34 +85,45 @@ class Gmail(Connector):
 
     @operation("List the labels of this mailbox.", effect="read", access="read")
     def labels(self) -> JSON:
-        rows = find_rows(self.api.get(f"{ME}/labels"), "labels")
-        return {"labels": [{"id": row["id"], "name": row.get("name") or row["id"]} for row in rows]}
+        answer = self.api.get(f"{ME}/labels")
+        labels = []
+        for row in find_rows(answer, "labels"):
+            name = row.get("name") or row["id"]
+            labels.append({"id": row["id"], "name": name})
+        return {"labels": labels}
 
     @mail.sends
     def send(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         raw = compose(to=to, cc=cc or [], subject=subject, text=text)
-        return build_sent_answer(self.api.post(f"{ME}/messages/send", {"raw": raw}, access="send"))
+        answer = self.api.post(f"{ME}/messages/send", {"raw": raw}, access="send")
+        return build_sent_answer(answer)
 
     @mail.replies("Reply to a message, in its thread.")
     def reply(self, id: str, text: str, reply_all: bool = False) -> JSON:
-        original = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
-        raw = compose(**reply_headers(build_gmail_headers(original), reply_all, self.own_addresses()), text=text)
+        path = f"{ME}/messages/{quote_gmail_id(id)}"
+        original = self.api.get(path, params={"format": "metadata"})
+        headers = reply_headers(build_gmail_headers(original), reply_all, self.own_addresses())
+        raw = compose(**headers, text=text)
         body = {"raw": raw, "threadId": original.get("threadId")}
-        return build_sent_answer(self.api.post(f"{ME}/messages/send", body, access="send"))
+        answer = self.api.post(f"{ME}/messages/send", body, access="send")
+        return build_sent_answer(answer)
 
     @mail.drafts
     def draft(self, to: list[str], subject: str, text: str, cc: list[str] | None = None) -> JSON:
         raw = compose(to=to, cc=cc or [], subject=subject, text=text)
-        answer = self.api.post(f"{ME}/drafts", {"message": {"raw": raw}}, access="write")
-        return {"id": answer.get("id"), "message_id": (answer.get("message") or {}).get("id")}
+        body = {"message": {"raw": raw}}
+        answer = self.api.post(f"{ME}/drafts", body, access="write")
+        message = answer.get("message") or {}
+        return {"id": answer.get("id"), "message_id": message.get("id")}
 
     @operation(
         "Add and remove labels. Removing INBOX archives the message; adding TRASH deletes it.",
         effect="idempotent", access="write", required=("id",), id=WORD, add=WORDS, remove=WORDS,
     )  # fmt: skip
     def label(self, id: str, add: list[str] | None = None, remove: list[str] | None = None) -> JSON:
+        path = f"{ME}/messages/{quote_gmail_id(id)}/modify"
         body = {"addLabelIds": add or [], "removeLabelIds": remove or []}
-        answer = self.api.post(f"{ME}/messages/{quote_gmail_id(id)}/modify", body, access="write", may_repeat=True)
+        answer = self.api.post(path, body, access="write", may_repeat=True)
         return {"id": id, "labels": answer.get("labelIds", [])}
 
     def wider(self, scopes: list[str]) -> list[str]:
@@ -116,15 +133,18 @@ class Gmail(Connector):
     def check(self) -> str:
         profile = self.profile()
         if not profile:
-            self.labels()  # the cheapest request that proves the login
-        return str(profile.get("emailAddress") or self.connection.account)
+            # The cheapest request that proves the login.
+            self.labels()
+        address = profile.get("emailAddress") or self.connection.account
+        return str(address)
 
     def own_addresses(self) -> list[str]:
         """The account's address and the others that it sends as, as far as Gmail tells."""
         profile = self.get_if_allowed(f"{ME}/profile")
-        aliases = find_rows(self.get_if_allowed(f"{ME}/settings/sendAs"), "sendAs", key="sendAsEmail")
-        main = [self.connection.account, str(profile.get("emailAddress") or "")]
-        own = [*main, *(row["sendAsEmail"] for row in aliases)]
+        settings = self.get_if_allowed(f"{ME}/settings/sendAs")
+        own = [self.connection.account, str(profile.get("emailAddress") or "")]
+        for row in find_rows(settings, "sendAs", key="sendAsEmail"):
+            own.append(row["sendAsEmail"])
         return [address for address in own if "@" in address]
 
     def get_if_allowed(self, path: str) -> dict[str, JSON]:
@@ -151,12 +171,19 @@ class Gmail(Connector):
     def walk(
         self, cursor: dict[str, JSON], filters: dict[str, JSON], since: datetime, discovery: Discovery
     ) -> dict[str, JSON]:
-        if cursor.get("history_id") and not (filters.get("senders") or filters.get("query")):
-            return {"history_id": self.walk_history(cursor["history_id"], filters, discovery)}
-        history_id = self.newest_history()  # read before the scan, so that messages arriving meanwhile are seen
+        # Gmail's history knows labels, but neither senders nor words.
+        needs_search = filters.get("senders") or filters.get("query")
+        if cursor.get("history_id") and not needs_search:
+            history_id = self.walk_history(cursor["history_id"], filters, discovery)
+            return {"history_id": history_id}
+        # Read before the scan, so that messages that arrive meanwhile are seen.
+        history_id = self.newest_history()
         ids = list(self.scan(filters, since))
-        discovery.add(reversed(ids))  # the list is newest first; the ledger returns the oldest first
-        return {"history_id": history_id} if history_id else {}
+        # The list is newest first; the ledger returns the oldest first.
+        discovery.add(reversed(ids))
+        if not history_id:
+            return {}
+        return {"history_id": history_id}
 
     def newest_history(self) -> str:
         """The mailbox's history id, else the newest message's; "" for an empty mailbox, which is
@@ -164,27 +191,34 @@ class Gmail(Connector):
         """
         if profile := self.profile():
             return str(profile.get("historyId") or "")
-        newest = find_ids(self.api.get(f"{ME}/messages", params={"maxResults": 1}), "messages")
-        return str(self.api.get(f"{ME}/messages/{newest[0]}").get("historyId") or "") if newest else ""
+        answer = self.api.get(f"{ME}/messages", params={"maxResults": 1})
+        newest = find_ids(answer, "messages")
+        if not newest:
+            return ""
+        message = self.api.get(f"{ME}/messages/{newest[0]}")
+        return str(message.get("historyId") or "")
 
     def walk_history(self, history_id: str, filters: dict[str, JSON], discovery: Discovery) -> str:
         """Everything added since then, and the newest history id. Raises CursorExpired (Gmail
         answers 404).
         """
-        labels = filters.get("labels") or []
         params: dict[str, JSON] = {"startHistoryId": history_id, "maxResults": PAGE, "historyTypes": ["messageAdded"]}
-        if labels:
-            params |= {"labelId": labels[0], "historyTypes": ["messageAdded", "labelAdded"]}
+        if labels := filters.get("labels"):
+            params["labelId"] = labels[0]
+            params["historyTypes"] = ["messageAdded", "labelAdded"]
         newest = last = history_id
         for page in self.pages(f"{ME}/history", params):
             discovery.add(iterate_added_ids(page))
             newest = str(page.get("historyId") or newest)
-            last = next((row["id"] for row in reversed(find_rows(page, "history"))), last)
+            if entries := find_ids(page, "history"):
+                last = entries[-1]
             if not page.get("nextPageToken"):
                 return newest
-        if last == history_id:  # the pages repeat themselves
+        # No entry was new: the pages repeat themselves.
+        if last == history_id:
             raise CursorExpired("Gmail's list of changes does not end.")
-        return str(last)  # too many changes for one scan: the next one continues
+        # There are too many changes for one scan: the next one continues.
+        return str(last)
 
     def pages(self, path: str, params: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
         """Each page of a list, until one comes again."""
@@ -200,37 +234,45 @@ class Gmail(Connector):
 
     def scan(self, filters: dict[str, JSON], since: datetime) -> Iterator[str]:
         params = self.list_params(filters, PAGE, "")
-        params["q"] = f"{params.get('q', '')} after:{int(since.timestamp())}".strip()
+        after = f"after:{int(since.timestamp())}"
+        params["q"] = f"{params.get('q', '')} {after}".strip()
         for page in self.pages(f"{ME}/messages", params):
             yield from find_ids(page, "messages")
 
     def list_params(self, filters: dict[str, JSON], limit: int, page: str) -> dict[str, JSON]:
         words = [filters.get("query", "")]
         if senders := filters.get("senders"):
-            words.append("{" + " ".join(f"from:{word}" for word in map(plain_word, senders)) + "}")
+            # Terms in braces are alternatives.
+            alternatives = " ".join(f"from:{plain_word(sender)}" for sender in senders)
+            words.append("{" + alternatives + "}")
         params: dict[str, JSON] = {"maxResults": limit, "labelIds": filters.get("labels") or []}
         if query := " ".join(filter(None, words)):
             params["q"] = query
-        return {**params, "pageToken": page} if page else params
+        if page:
+            params["pageToken"] = page
+        return params
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
         message = self.message(item.external_id, max_chars)
         labels = set(message["labels"])
         if labels & NOT_INCOMING and "INBOX" not in labels:
             return None
-        label_names = set(filters.get("labels") or [])
-        return message if label_names <= labels else None
+        needed_labels = set(filters.get("labels") or [])
+        if needed_labels <= labels:
+            return message
+        return None
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def message(self, id: str, max_chars: int) -> dict[str, JSON]:
         """One whole message; if it is too large, what Gmail returns without its body."""
+        path = f"{ME}/messages/{quote_gmail_id(id)}"
         try:
-            raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "full"})
+            raw = self.api.get(path, params={"format": "full"})
         except ToolFailed as error:
             if error.code != "too_large":
                 raise
-            raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
+            raw = self.api.get(path, params={"format": "metadata"})
             return self.typed_safely(id, raw, max_chars, is_whole=False)
         return self.typed_safely(id, raw, max_chars)
 
@@ -239,19 +281,26 @@ class Gmail(Connector):
             raise build_tool_failure("bad_answer", f"{self.api.title} sent an answer that is no message.")
 
         def build() -> dict[str, JSON]:
-            reading = self.read_payload(id, raw, max_chars) if is_whole else read_preview(raw, max_chars)
+            if is_whole:
+                reading = self.read_payload(id, raw, max_chars)
+            else:
+                reading = read_preview(raw, max_chars)
             return self.typed(id, raw, reading, is_whole=is_whole)
 
         message = self.read_safely(build, id, sent_headers(raw), date=format_gmail_date(raw))
-        if "headers" in message:  # the filters by label hold for it, too
+        # Only a message that cannot be read has headers. The filters by label hold for it, too.
+        if "headers" in message:
             message["labels"] = list_gmail_labels(raw)
         return message
 
     def typed(self, id: str, raw: dict[str, JSON], reading: Reading, *, is_whole: bool) -> dict[str, JSON]:
         headers = build_gmail_headers(raw)
         fields = reading.as_fields()
-        fields["is_cut"] = fields["is_cut"] or not is_whole
-        return Message(
+        note = ""
+        if not is_whole:
+            fields["is_cut"] = True
+            note = mail.TOO_LARGE
+        message = Message(
             id=id,
             thread_id=str(raw.get("threadId") or ""),
             date=format_gmail_date(raw),
@@ -260,32 +309,34 @@ class Gmail(Connector):
             cc=address_list(headers.get("cc", "")),
             subject=header_text(headers.get("subject", "")),
             labels=list_gmail_labels(raw),
-            note="" if is_whole else mail.TOO_LARGE,
+            note=note,
             **fields,
-        ).as_json()
+        )
+        return message.as_json()
 
     def headline(self, id: str) -> dict[str, JSON]:
         raw = self.api.get(f"{ME}/messages/{quote_gmail_id(id)}", params={"format": "metadata"})
-        return self.read_safely(
-            lambda: build_gmail_headline(id, raw), id, sent_headers(raw), date=format_gmail_date(raw)
-        )
+        date = format_gmail_date(raw)
+        return self.read_safely(lambda: build_gmail_headline(id, raw), id, sent_headers(raw), date=date)
 
     def read_payload(self, id: str, raw: dict[str, JSON], max_chars: int) -> Reading:
         payload = raw.get("payload")
         if payload is None:
             return read_preview(raw, max_chars, "Gmail sent the message without its text; this is its beginning.")
-        return read_letter(self.describe_part(id, payload, Count()), max_chars)
+        tree = self.describe_part(id, payload, Count())
+        return read_letter(tree, max_chars)
 
     def describe_part(self, id: str, part: JSON, count: "Count", depth: int = 0) -> Tree:
         """The part as a tree for the reader of mails, with its texts."""
         if not isinstance(part, dict) or not isinstance(part.get("filename") or "", str):
             raise TypeError("a part of the message is not an object")
         headers = part_headers(part)
-        content_type = headers.get("content-type", "")
+        content_type, _, _ = headers.get("content-type", "").partition(";")
+        disposition, _, _ = headers.get("content-disposition", "").partition(";")
         tree: Tree = {
-            "kind": str(part.get("mimeType") or content_type.partition(";")[0]),
+            "kind": str(part.get("mimeType") or content_type),
             "name": clean_untrusted_text(part.get("filename") or ""),
-            "disposition": headers.get("content-disposition", "").partition(";")[0].strip().lower(),
+            "disposition": disposition.strip().lower(),
         }
         inner = part.get("parts") or []
         if not isinstance(inner, list):
@@ -294,20 +345,24 @@ class Gmail(Connector):
         if inner and (depth >= DEEPEST or count.parts > MOST_PARTS):
             why = "The message has too many parts in each other."
             return {**tree, "kind": "text/plain", "name": "", "why": why}
-        if depth and {"from", "subject", "date"} & headers.keys():  # of a message in the message
+        # Below the top these are the headers of a forwarded message, not of the part.
+        is_message = bool({"from", "subject", "date"} & headers.keys())
+        if depth and is_message:
             tree["headers"] = {name: header_text(value)[:1000] for name, value in headers.items()}
         if inner:
-            return {**tree, "parts": [self.describe_part(id, one, count, depth + 1) for one in inner]}
+            tree["parts"] = [self.describe_part(id, one, count, depth + 1) for one in inner]
+            return tree
         return tree | self.describe_body(id, part, tree, headers)
 
     def describe_body(self, id: str, part: dict[str, JSON], tree: Tree, headers: dict[str, str]) -> Tree:
         """The size and text of a part without others. What the reader does not show is not fetched."""
-        kind, body = tree["kind"].lower(), part.get("body") or {}
+        kind = tree["kind"].lower()
+        body = part.get("body") or {}
         size = int(body.get("size") or 0)
-        others = ("", "application/xhtml+xml", *CALENDARS)
-        is_text = kind.startswith(("text/", "message/", "multipart/")) or kind in others
-        is_wanted = is_text and (tree["disposition"] != "attachment" or kind in CALENDARS)
         data = body.get("data")
+        is_text = kind.startswith(("text/", "message/", "multipart/")) or kind in OTHER_TEXTS
+        # Of the texts that are attached, only invitations are fetched.
+        is_wanted = is_text and (tree["disposition"] != "attachment" or kind in CALENDARS)
         if not is_text or (data is None and not is_wanted):
             return {"size": size}
         if data is not None and not isinstance(data, str):
@@ -316,25 +371,28 @@ class Gmail(Connector):
             data, why = self.fetch_text(id, body["attachmentId"], size)
             if why:
                 return {"size": size, "why": why}
-        text, why = read_data(data or "", find_part_charset(headers))
-        flow = parse_header_parameters(headers.get("content-type", ""))
-        is_flowed = flow.get("format", "").lower() == "flowed"
-        return {"size": size, "text": text, "why": why, "is_flowed": is_flowed,
-                "joins": flow.get("delsp", "").lower() == "yes"}  # fmt: skip
+        parameters = parse_header_parameters(headers.get("content-type", ""))
+        text, why = read_data(data or "", parameters.get("charset", ""))
+        # Of format=flowed (RFC 3676): lines that belong together, and whether the space between them goes.
+        is_flowed = parameters.get("format", "").lower() == "flowed"
+        joins = parameters.get("delsp", "").lower() == "yes"
+        return {"size": size, "text": text, "why": why, "is_flowed": is_flowed, "joins": joins}
 
     def fetch_text(self, id: str, attachment: JSON, size: int) -> tuple[str, str]:
         """The text of a large part as it is sent, or why it is not there."""
+        # It comes in Base64, which makes four characters of three bytes.
         if size >= ANSWER_LIMIT * 3 // 4:
             return "", f"This part of the message has {size} bytes, which is too much to be read."
         try:
             where = f"{ME}/messages/{quote_gmail_id(id)}/attachments/{quote_gmail_id(str(attachment))}"
-            return str(self.api.get(where).get("data") or ""), ""
+            answer = self.api.get(where)
         except RetryTool:
             return "", "Gmail names a part of the message that cannot be asked for."
         except ToolFailed as error:
             if error.code in ACCOUNT_ERRORS:
                 raise
             return "", f"This part of the message could not be fetched: {error}"
+        return str(answer.get("data") or ""), ""
 
 
 class Count:
@@ -345,7 +403,9 @@ class Count:
 
 def quote_gmail_id(word: str) -> str:
     """An id as one path segment. Raises RetryTool for an invalid one."""
-    if not word or not all(letter.isalnum() or letter in "-_=." for letter in word) or word.strip(".") == "":
+    is_plain = all(letter.isalnum() or letter in "-_=." for letter in word)
+    # Dots alone would lead to another path.
+    if not word.strip(".") or not is_plain:
         raise RetryTool(f"“{word[:60]}” is not a message id.")
     return word
 
@@ -356,7 +416,9 @@ def plain_word(word: str) -> str:
 
 def iterate_added_ids(page: dict[str, JSON]) -> Iterator[str]:
     for entry in find_rows(page, "history", key=""):
-        for change in [*find_rows(entry, "messagesAdded", key=""), *find_rows(entry, "labelsAdded", key="")]:
+        added = find_rows(entry, "messagesAdded", key="")
+        labelled = find_rows(entry, "labelsAdded", key="")
+        for change in [*added, *labelled]:
             yield from find_ids({"message": [change.get("message")]}, "message")
 
 
@@ -367,74 +429,94 @@ def build_gmail_headers(raw: dict[str, JSON]) -> dict[str, str]:
 
 def part_headers(part: JSON) -> dict[str, str]:
     headers: dict[str, str] = {}
-    rows = part.get("headers") if isinstance(part, dict) else None
-    for row in rows if isinstance(rows, list) else []:
-        if isinstance(row, dict) and isinstance(row.get("value"), str):
-            headers.setdefault(str(row.get("name") or "").lower(), clean_untrusted_text(row["value"]))
+    for row in find_rows(part, "headers", key=""):
+        name = str(row.get("name") or "").lower()
+        value = row.get("value")
+        if isinstance(value, str):
+            headers.setdefault(name, clean_untrusted_text(value))
     return headers
 
 
 def sent_headers(raw: dict[str, JSON]) -> JSON:
     payload = raw.get("payload")
-    return payload.get("headers") if isinstance(payload, dict) else None
+    if not isinstance(payload, dict):
+        return None
+    return payload.get("headers")
 
 
 def list_gmail_labels(raw: dict[str, JSON]) -> list[str]:
     labels = raw.get("labelIds")
-    return [label for label in labels if isinstance(label, str)] if isinstance(labels, list) else []
+    if not isinstance(labels, list):
+        return []
+    return [label for label in labels if isinstance(label, str)]
 
 
 def build_gmail_headline(id: str, raw: dict[str, JSON]) -> dict[str, JSON]:
     headers = build_gmail_headers(raw)
+    sender = sender_text(headers.get("from", ""))
+    subject = header_text(headers.get("subject", ""))
+    snippet = read_snippet(raw)[:200]
     return {
-        "id": id, "thread_id": str(raw.get("threadId") or ""), "date": format_gmail_date(raw),
-        "from": sender_text(headers.get("from", "")), "subject": header_text(headers.get("subject", "")),
-        "snippet": read_snippet(raw)[:200], "labels": list_gmail_labels(raw),
-    }  # fmt: skip
+        "id": id,
+        "thread_id": str(raw.get("threadId") or ""),
+        "date": format_gmail_date(raw),
+        "from": sender,
+        "subject": subject,
+        "snippet": snippet,
+        "labels": list_gmail_labels(raw),
+    }
 
 
 def read_snippet(raw: dict[str, JSON]) -> str:
     snippet = raw.get("snippet")
-    return clean_untrusted_text(snippet) if isinstance(snippet, str) else ""
+    if not isinstance(snippet, str):
+        return ""
+    return clean_untrusted_text(snippet)
 
 
 def format_gmail_date(raw: dict[str, JSON]) -> str:
+    """Empty if Gmail sent no time that can be read."""
     try:
-        return datetime.fromtimestamp(int(raw["internalDate"]) / 1000, UTC).isoformat()
+        seconds = int(raw["internalDate"]) / 1000
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return ""
 
 
-def find_part_charset(headers: dict[str, str]) -> str:
-    return parse_header_parameters(headers.get("content-type", "")).get("charset", "")
-
-
 def parse_header_parameters(header: str) -> dict[str, str]:
     """The parameters of a header; none of a broken one."""
+    line = (header or "text/plain").replace("\r", " ").replace("\n", " ")
     letter = EmailMessage()
     try:
-        letter["Content-Type"] = (header or "text/plain").replace("\r", " ").replace("\n", " ")[:2000]
-        return {str(name).lower(): str(value) for name, value in letter["Content-Type"].params.items()}
-    except Exception:  # Python's reader of headers has many ways to fail
+        letter["Content-Type"] = line[:2000]
+        parameters = letter["Content-Type"].params
+        return {str(name).lower(): str(value) for name, value in parameters.items()}
+    except Exception:
+        # Python's reader of headers has many ways to fail.
         return {}
 
 
 def read_data(data: str, charset: str) -> tuple[str, str]:
     """The text of a part, and what of it is lost."""
+    padding = "=" * (-len(data) % 4)
     try:
-        content = base64.urlsafe_b64decode(data + "=" * (-len(data) % 4))
+        content = base64.urlsafe_b64decode(data + padding)
     except (binascii.Error, ValueError):
         return "", "This part of the message is no Base64, so its text is lost."
     text = decode_mail(content, charset)
+    # The mark may have been sent: then it stands in the content, too.
     is_whole = "\ufffd" not in text or "\ufffd".encode() in content
-    return text, "" if is_whole else "Some bytes are no text; they stand as \ufffd."
+    if is_whole:
+        return text, ""
+    return text, "Some bytes are no text; they stand as \ufffd."
 
 
 def read_preview(raw: dict[str, JSON], max_chars: int, why: str = mail.TOO_LARGE) -> Reading:
     """The beginning of a message whose parts are not there."""
     size = raw.get("sizeEstimate") or 0
     text = f"{read_snippet(raw)}\n[cut: the message has {size} bytes]"
-    return Reading(text=text[:max_chars], length=len(text), left_out=[describe_loss("message", why)])
+    loss = describe_loss("message", why)
+    return Reading(text=text[:max_chars], length=len(text), left_out=[loss])
 
 
 def compose(
@@ -444,48 +526,68 @@ def compose(
     receivers, copies = addresses.read_receivers(to, cc or [])
     letter = EmailMessage()
     try:
-        letter["To"] = [build_mail_address(one) for one in receivers]
+        letter["To"] = list(map(build_mail_address, receivers))
         if copies:
-            letter["Cc"] = [build_mail_address(one) for one in copies]
+            letter["Cc"] = list(map(build_mail_address, copies))
         letter["Subject"] = subject
         for name, value in (thread or {}).items():
             letter[name] = value
-        letter.set_content(text.encode("utf-8", "replace").decode())
+        # A lone surrogate cannot be encoded: a question mark stands in its place.
+        sendable = text.encode("utf-8", "replace").decode()
+        letter.set_content(sendable)
         return base64.urlsafe_b64encode(letter.as_bytes()).decode()
     except (ValueError, IndexError) as error:
         raise RetryTool(f"The addresses or the subject cannot be sent: {error}")
 
 
 def build_mail_address(one: Recipient) -> Address:
+    words = clean_untrusted_text(one.name).split()
     mailbox, _, domain = one.address.rpartition("@")
-    return Address(" ".join(clean_untrusted_text(one.name).split()), mailbox.strip('"'), domain)
+    return Address(" ".join(words), mailbox.strip('"'), domain)
 
 
 def reply_headers(headers: dict[str, str], reply_all: bool, own: list[str]) -> dict[str, Any]:
     """The recipients and headers of a reply to a message. Raises ToolFailed if the message has no sender."""
-    senders = addresses.find_reachable(address_list(headers.get("reply-to") or headers.get("from", "")))
-    senders = senders or addresses.find_reachable(address_list(headers.get("from", "")))
-    receivers = addresses.find_reachable(address_list(headers.get("to", "")))
-    copies = addresses.find_reachable(address_list(headers.get("cc", "")))
+    senders = find_people(headers, "reply-to") or find_people(headers, "from")
+    receivers = find_people(headers, "to")
+    copies = find_people(headers, "cc")
     is_own_message = bool(senders) and not drop_own(senders, own)
-    if is_own_message:  # a reply to it goes to its readers
+    # A reply to it goes to its readers.
+    if is_own_message:
         senders = drop_own(receivers, own) or senders
         receivers = []
     if not senders:
         raise ToolFailed(
             "This message names no sender that mail can be sent to. Send a new message instead.", code="no_sender"
         )
-    keys = {one.key for one in senders}
-    others = [one for one in drop_own([*receivers, *copies], own) if one.key not in keys] if reply_all else []
+    others: list[Recipient] = []
+    if reply_all:
+        keys = {one.key for one in senders}
+        others = [one for one in drop_own([*receivers, *copies], own) if one.key not in keys]
     subject = header_text(headers.get("subject", ""))
-    message_id = "".join(MESSAGE_ID.findall(headers.get("message-id", ""))[:1])
-    references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
+    if not subject.lower().startswith("re:"):
+        subject = f"Re: {subject}"
     return {
         "to": [one.address for one in senders],
         "cc": [one.address for one in others],
-        "subject": subject if subject.lower().startswith("re:") else f"Re: {subject}",
-        "thread": {"In-Reply-To": message_id, "References": " ".join(references[-20:])} if message_id else {},
+        "subject": subject,
+        "thread": build_thread_headers(headers),
     }
+
+
+def find_people(headers: dict[str, str], name: str) -> list[Recipient]:
+    people = address_list(headers.get(name, ""))
+    return addresses.find_reachable(people)
+
+
+def build_thread_headers(headers: dict[str, str]) -> dict[str, str]:
+    """The headers by which mail programs put a reply under its message; none if the message has no valid id."""
+    message_ids = MESSAGE_ID.findall(headers.get("message-id", ""))
+    if not message_ids:
+        return {}
+    message_id = message_ids[0]
+    references = [*MESSAGE_ID.findall(headers.get("references", "")), message_id]
+    return {"In-Reply-To": message_id, "References": " ".join(references[-20:])}
 
 
 def drop_own(people: list[Recipient], own: list[str]) -> list[Recipient]:

@@ -20,11 +20,16 @@ from connectors.models import Connection
 from plumbing.http import outbound
 from plumbing.http.failures import describe_failure
 
-ANSWER_LIMIT = 8 * 1024 * 1024  # bytes of one answer; a larger message is read without its body
-PATIENCE_S = 2.0  # longest wait on a worker for a service that asks to retry later
+# Bytes of one answer; a larger message is read without its body.
+ANSWER_LIMIT = 8 * 1024 * 1024
+# Longest wait on a worker for a service that asks to retry later.
+PATIENCE_S = 2.0
 BACKOFF_S = (0.2, 0.6)
 RATE_WORDS = frozenset({"ratelimitexceeded", "userratelimitexceeded", "quotaexceeded"})
+# Microsoft's words for a cursor that it has forgotten.
+CURSOR_WORDS = frozenset({"syncstatenotfound", "resyncrequired"})
 RETRIED = frozenset({408, 500, 502, 503, 504})
+CODES = {400: "refused", 403: "forbidden", 404: "not_found", 413: "too_large"}
 Sleep = Callable[[float], None]
 JSON = Any
 
@@ -37,7 +42,8 @@ class Api:
         self.title = title
         self._base_url = base_url.rstrip("/")
         self._pause = pause
-        host = urlsplit(base_url).hostname or ""  # set in the settings, so an administrator has allowed it
+        # Set in the settings, so an administrator has allowed it.
+        host = urlsplit(base_url).hostname or ""
         self._client = outbound.client([*settings.PRIVATE_HOSTS_ALLOWED, host])
 
     def __enter__(self) -> "Api":
@@ -76,7 +82,8 @@ class Api:
                 self._pause(BACKOFF_S[attempt])
                 continue
             if status == 401 and not refused:
-                refused = token  # refresh once, then accept the service's answer
+                # Refresh the token once, then accept the service's answer.
+                refused = token
                 continue
             if status == 429 or (status in RETRIED and repeatable):
                 self.wait_or_give_up(status, headers, attempt, last)
@@ -87,10 +94,11 @@ class Api:
     def exchange(
         self, method: str, url: str, token: str, limit: int, more: dict[str, Any]
     ) -> tuple[int, httpx2.Headers, bytes]:
-        headers = {"Authorization": f"Bearer {token}", **more.get("headers", {})}
-        rest = {key: value for key, value in more.items() if key != "headers"}
+        rest = dict(more)
+        headers = {"Authorization": f"Bearer {token}", **rest.pop("headers", {})}
         with self._client.stream(method, url, headers=headers, **rest) as response:
-            return response.status_code, response.headers, outbound.read_body(response, limit)
+            body = outbound.read_body(response, limit)
+            return response.status_code, response.headers, body
 
     def address(self, path: str) -> str:
         """An address below our base, or a next page on the same host: the token is sent to no other
@@ -116,13 +124,16 @@ class Api:
 
     def wait_or_give_up(self, status: int, headers: httpx2.Headers, attempt: int, last: bool) -> None:
         wait = retry_after(headers)
-        if status == 429 and (last or (wait or 0) > PATIENCE_S):
+        is_long = wait is not None and wait > PATIENCE_S
+        if status == 429 and (last or is_long):
             raise Throttled(self.title, wait or 60.0)
-        if wait is not None and wait > PATIENCE_S:
+        if wait is not None and is_long:
             raise Resting(self.title, wait, f"{self.title} answered {status}.")
         if last:
             raise build_tool_failure("service_unavailable", f"{self.title} answered {status}.", retry_after_s=wait)
-        self._pause(wait if wait is not None else BACKOFF_S[attempt])
+        if wait is None:
+            wait = BACKOFF_S[attempt]
+        self._pause(wait)
 
     def answer(self, status: int, body: bytes, access: str) -> Any:
         """The JSON of an answer, or the error it stands for."""
@@ -135,42 +146,54 @@ class Api:
             return {}
         if not isinstance(value, dict):
             raise build_tool_failure("bad_answer", f"{self.title} sent an answer that is no object.")
-        if isinstance(value.get("error"), dict | str) and len(value) == 1:
+        # Some servers answer 200 and say in the body that it failed.
+        is_only_error = isinstance(value.get("error"), dict | str) and len(value) == 1
+        if is_only_error:
             reason = parse_cloud_error(value).get("message") or "an error"
             raise build_tool_failure("bad_answer", f"{self.title} answered {status} with an error: {reason[:300]}")
         return value
 
     def raise_for(self, status: int, error: dict[str, str], access: str) -> None:
         reason = error.get("message", "")[:300] or f"status {status}"
+        word = error.get("code", "").lower()
         if status == 401:
             self.connection.mark_broken(f"{self.title} refuses the login: {reason}")
             raise ReconnectNeeded(self.connection, f"{self.title} refuses the login.")
         if status == 403 and lacks_scope(error):
             raise MissingScope(self.connection, access)
-        if status == 403 and error.get("code", "").lower() in RATE_WORDS:
+        if status == 403 and word in RATE_WORDS:
             raise Throttled(self.title, 60.0)
-        if status == 410 or error.get("code", "").lower() in ("syncstatenotfound", "resyncrequired"):
+        if status == 410 or word in CURSOR_WORDS:
             raise CursorExpired(reason)
-        codes = {400: "refused", 403: "forbidden", 404: "not_found", 413: "too_large"}
-        code = codes.get(status, "refused" if status < 500 else "service_unavailable")
+        code = CODES.get(status)
+        if code is None:
+            code = "service_unavailable" if status >= 500 else "refused"
         raise build_tool_failure(code, f"{self.title}: {reason}", status=status)
 
 
 def find_rows(answer: JSON, name: str, key: str = "id") -> list[dict[str, JSON]]:
     """The objects of a list in an answer that have a text under `key`; none if there is no list."""
     rows = answer.get(name) if isinstance(answer, dict) else None
-    objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [row for row in objects if isinstance(row.get(key), str) and row[key]] if key else objects
+    if not isinstance(rows, list):
+        return []
+    objects = [row for row in rows if isinstance(row, dict)]
+    if not key:
+        return objects
+    return [row for row in objects if isinstance(row.get(key), str) and row[key]]
 
 
 def find_ids(answer: JSON, name: str) -> list[str]:
-    return [row["id"] for row in find_rows(answer, name)]
+    rows = find_rows(answer, name)
+    return [row["id"] for row in rows]
 
 
 def parse_cloud_body(body: bytes) -> Any:
     """The value, or None if it is not JSON. Broken characters are replaced."""
+    if not body.strip():
+        return None
+    text = body.decode("utf-8", "replace")
     try:
-        return httpx2.Response(200, content=body.decode("utf-8", "replace").encode()).json() if body.strip() else None
+        return httpx2.Response(200, content=text.encode()).json()
     except (ValueError, RecursionError):
         return None
 
@@ -182,20 +205,32 @@ def parse_cloud_error(value: Any) -> dict[str, str]:
         return {"code": error, "message": str(value.get("error_description", error))}
     if not isinstance(error, dict):
         return {}
-    details = error.get("errors") or []
-    is_listed = isinstance(details, list) and details and isinstance(details[0], dict)
-    reason = details[0].get("reason", "") if is_listed else ""
-    listed = error.get("details")
-    more = [str(one.get("reason", "")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    code = reason or next(filter(None, more), "") or error.get("status") or error.get("code", "")
+    # The reasons are more exact than the status: of “forbidden”, which of its kinds.
+    code = find_first_reason(error) or find_detail_reason(error) or error.get("status") or error.get("code", "")
     return {"code": str(code), "message": str(error.get("message", ""))}
+
+
+def find_first_reason(error: dict[str, Any]) -> JSON:
+    details = error.get("errors")
+    is_listed = isinstance(details, list) and details and isinstance(details[0], dict)
+    if not is_listed:
+        return ""
+    return details[0].get("reason", "")
+
+
+def find_detail_reason(error: dict[str, Any]) -> str:
+    for one in find_rows(error, "details", key=""):
+        if reason := str(one.get("reason", "")):
+            return reason
+    return ""
 
 
 LACKS = re.compile(r"insufficient|scope|ErrorAccessDenied|Authorization_RequestDenied", re.IGNORECASE)
 
 
 def lacks_scope(error: dict[str, str]) -> bool:
-    return bool(LACKS.search(f"{error.get('code', '')} {error.get('message', '')}"))
+    text = f"{error.get('code', '')} {error.get('message', '')}"
+    return bool(LACKS.search(text))
 
 
 def retry_after(headers: httpx2.Headers, now: datetime | None = None) -> float | None:
@@ -211,7 +246,10 @@ def retry_after(headers: httpx2.Headers, now: datetime | None = None) -> float |
         at = parsedate_to_datetime(text)
     except (ValueError, OverflowError, TypeError):
         return None
-    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds())
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    wait = at - (now or datetime.now(UTC))
+    return max(0.0, wait.total_seconds())
 
 
 def is_gone(error: ToolError) -> bool:

@@ -5,6 +5,7 @@ the same id (after its worker died) gets the same items; another call does not, 
 stale: ten minutes old and never finished.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,23 +20,27 @@ from connectors.models import Connection, DeliveredItem
 
 State = DeliveredItem.State
 STALE = timedelta(minutes=10)
-ATTEMPTS = 5  # attempts before an unreadable item is given up, with its reason
+# Attempts before an unreadable item is given up, with its reason.
+ATTEMPTS = 5
 BATCH = 500
-LONGEST_ID = 512  # characters: a service that sends longer ones sends none
+# Characters: longer ids are passed over, as if the service had not sent them.
+LONGEST_ID = 512
 
 
 def build_stream_key(filters: dict[str, Any]) -> str:
     """One key per set of filters; each has its own cursor."""
-    return hash_json({key: value for key, value in filters.items() if value})[:16]
+    used = {name: value for name, value in filters.items() if value}
+    return hash_json(used)[:16]
 
 
 def note_found(connection: Connection, stream: str, ids: Iterable[str], place: str = "") -> int:
     """Add unknown items; duplicates and known ones change nothing."""
-    fresh = [one for one in dict.fromkeys(ids) if len(one) <= LONGEST_ID and "\0" not in one]
-    rows = [
-        DeliveredItem(connection=connection, stream=stream, external_id=external_id, place=place)
-        for external_id in fresh
-    ]
+    rows = []
+    for external_id in dict.fromkeys(ids):
+        if len(external_id) > LONGEST_ID or "\0" in external_id:
+            continue
+        row = DeliveredItem(connection=connection, stream=stream, external_id=external_id, place=place)
+        rows.append(row)
     DeliveredItem.objects.bulk_create(rows, ignore_conflicts=True, batch_size=BATCH)
     return len(rows)
 
@@ -61,13 +66,15 @@ def claim_oldest_items(
 ) -> list[DeliveredItem]:
     """Claim the oldest waiting items for this call; those that failed before come last, so that they stop no other."""
     now = now or timezone.now()
-    waiting = Q(state=State.FOUND) | Q(state=State.CLAIMED, claimed_at__lt=now - STALE)
-    rows = connection.items.select_for_update(skip_locked=skips_locked()).filter(waiting, stream=stream)
-    ids = list(rows.order_by("attempts", "id").values_list("pk", flat=True)[:limit])
-    DeliveredItem.objects.filter(pk__in=ids).update(
-        state=State.CLAIMED, claimed_by=call_id, claimed_at=now, attempts=F("attempts") + 1
-    )
-    return list(DeliveredItem.objects.filter(pk__in=ids).order_by("id"))
+    is_stale = Q(state=State.CLAIMED, claimed_at__lt=now - STALE)
+    is_waiting = Q(state=State.FOUND) | is_stale
+    # Two calls at once share the items between them: neither waits for what the other one locks.
+    unlocked = connection.items.select_for_update(skip_locked=skips_locked())
+    waiting = unlocked.filter(is_waiting, stream=stream).order_by("attempts", "id")
+    ids = list(waiting.values_list("pk", flat=True)[:limit])
+    claimed = DeliveredItem.objects.filter(pk__in=ids)
+    claimed.update(state=State.CLAIMED, claimed_by=call_id, claimed_at=now, attempts=F("attempts") + 1)
+    return list(claimed.order_by("id"))
 
 
 def skips_locked() -> bool:
@@ -80,17 +87,20 @@ def record_item_outcomes(items: Iterable[DeliveredItem], outcome: Callable[[Deli
     An item that goes back to `found` was stopped by an error of its account; that attempt does not
     count.
     """
-    groups: dict[tuple[str, str, int], list[int]] = {}
+    groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for item in items:
         state, error = outcome(item)
         uncounted = int(state == State.FOUND and item.attempts > 0)
         if state == State.FAILED and item.attempts < ATTEMPTS:
             state = State.FOUND
-        groups.setdefault((state, error[:300], uncounted), []).append(item.pk)
+        group = (state, error[:300], uncounted)
+        groups[group].append(item.pk)
+    # One statement for all items with the same outcome: most are delivered.
     for (state, error, uncounted), ids in groups.items():
         rows = DeliveredItem.objects.filter(pk__in=ids)
         rows.update(state=state, error=error, attempts=F("attempts") - uncounted)
 
 
 def has_more(connection: Connection, stream: str) -> bool:
-    return connection.items.filter(stream=stream, state=State.FOUND).exists()
+    waiting = connection.items.filter(stream=stream, state=State.FOUND)
+    return waiting.exists()

@@ -7,9 +7,12 @@ from connectors.content import Attachment, Entry, clean_untrusted_text, describe
 from plumbing.untrusted import parse_in_child
 
 JSON = Any
-Tree = dict[str, JSON]  # what functions/sandbox/inside/letters/reading.py describes
-SHORTER = 100_000  # characters of each part, of a message that took too long
-LONGEST = 4_000_000  # characters of a part that are sent to be read
+# What functions/sandbox/inside/letters/reading.py describes.
+Tree = dict[str, JSON]
+# Characters of each part, of a message that took too long.
+SHORTER = 100_000
+# Characters of a part that are sent to be read.
+LONGEST = 4_000_000
 TOO_COMPLEX = "The message is too complex to be read."
 
 
@@ -31,13 +34,16 @@ class Reading:
         """The fields of a Message."""
         left_out = list(self.left_out)
         if self.is_cut:
-            left_out.append(
-                describe_loss("text", f"Only the first {len(self.text)} of {self.length} characters are here.")
-            )
+            why = f"Only the first {len(self.text)} of {self.length} characters are here."
+            left_out.append(describe_loss("text", why))
         return {
-            "text": mark_cut(self.text, self.length), "text_length": self.length, "is_cut": self.is_cut,
-            "events": self.events, "left_out": left_out, "attachments": self.attachments,
-        }  # fmt: skip
+            "text": mark_cut(self.text, self.length),
+            "text_length": self.length,
+            "is_cut": self.is_cut,
+            "events": self.events,
+            "left_out": left_out,
+            "attachments": self.attachments,
+        }
 
 
 def read_letter(tree: Tree, max_chars: int) -> Reading:
@@ -50,21 +56,26 @@ def read_letter(tree: Tree, max_chars: int) -> Reading:
         read = read_beginning(tree, max_chars)
     text = clean_untrusted_text(read["text"])
     removed = len(read["text"]) - len(text)
+    left_out.extend(map(clean_values, read["left_out"]))
     return Reading(
         text=text,
         length=read["length"] - removed,
-        events=[clean_values(event) for event in read["events"]],
-        left_out=[*left_out, *map(clean_values, read["left_out"])],
-        attachments=[
-            Attachment(clean_untrusted_text(one["name"]), clean_untrusted_text(one["kind"]), one["size"] or 0)
-            for one in read["attached"]
-        ],
+        events=list(map(clean_values, read["events"])),
+        left_out=left_out,
+        attachments=list(map(build_attachment, read["attached"])),
     )
 
 
+def build_attachment(file: Tree) -> Attachment:
+    name = clean_untrusted_text(file["name"])
+    kind = clean_untrusted_text(file["kind"])
+    return Attachment(name, kind, file["size"] or 0)
+
+
 def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
+    beginning = shorten(tree, SHORTER, [])
     try:
-        read: dict[str, JSON] = parse_in_child.run_reader_task("letter", shorten(tree, SHORTER, []), max_chars)
+        read: dict[str, JSON] = parse_in_child.run_reader_task("letter", beginning, max_chars)
     except (parse_in_child.TooMuch, parse_in_child.Refused):
         nothing = describe_loss("message", f"{TOO_COMPLEX} Nothing of its text is here.")
         return {"text": "", "length": 0, "events": [], "left_out": [nothing], "attached": find_files(tree)}
@@ -73,11 +84,12 @@ def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
 
 def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
     """The tree with this much of each text."""
-    text = part.get("text")
     changes: Tree = {}
+    text = part.get("text")
     if isinstance(text, str) and len(text) > limit:
+        what = part.get("name") or part["kind"] or "text"
         why = f"Only the first {limit} of {len(text)} characters of this part are read."
-        left_out.append(describe_loss(part.get("name") or part["kind"] or "text", why))
+        left_out.append(describe_loss(what, why))
         changes["text"] = text[:limit]
     if part.get("parts"):
         changes["parts"] = [shorten(one, limit, left_out) for one in part["parts"]]
@@ -87,8 +99,12 @@ def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
 def find_files(part: Tree) -> list[Tree]:
     inner = part.get("parts") or []
     if not inner:
-        return [{"name": part.get("name") or "", "kind": part["kind"], "size": part.get("size")}]
-    return [file for one in inner for file in find_files(one)]
+        name = part.get("name") or ""
+        return [{"name": name, "kind": part["kind"], "size": part.get("size")}]
+    files = []
+    for one in inner:
+        files += find_files(one)
+    return files
 
 
 def clean_values(value: JSON) -> JSON:
@@ -96,4 +112,6 @@ def clean_values(value: JSON) -> JSON:
         return clean_untrusted_text(value)
     if isinstance(value, list):
         return [clean_values(one) for one in value]
-    return {name: clean_values(one) for name, one in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return {name: clean_values(one) for name, one in value.items()}
+    return value

@@ -12,9 +12,8 @@ from .letters import Tree
 
 JSON = Any
 MAX_PAGES = 400
-STABLE = {
-    "Prefer": 'IdType="ImmutableId"'
-}  # otherwise an id changes when a message is moved, and the message would arrive twice
+# Otherwise an id changes when a message is moved, and the message would arrive twice.
+STABLE = {"Prefer": 'IdType="ImmutableId"'}
 
 
 def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: Any) -> Iterator[dict[str, JSON]]:
@@ -25,6 +24,7 @@ def pages(api: Api, path: str, params: dict[str, JSON] | None = None, **more: An
         if not isinstance(page.get("value"), list):
             raise build_tool_failure("bad_answer", f"{api.title} sent a page without its rows.")
         yield page
+        # A link to the next page contains all parameters.
         path, params = next_link(page), None
         if not path or path in seen:
             return
@@ -37,7 +37,9 @@ def next_link(page: dict[str, JSON]) -> str:
 
 def get_page_link(page: dict[str, JSON], name: str) -> str:
     link = page.get(name)
-    return link if isinstance(link, str) else ""
+    if not isinstance(link, str):
+        return ""
+    return link
 
 
 class Links:
@@ -55,7 +57,11 @@ class Links:
     @property
     def cursor(self) -> str:
         """Empty if the pages repeat themselves: then the next scan goes by date."""
-        return self.delta or ("" if self.following in self.asked else self.following)
+        if self.delta:
+            return self.delta
+        if self.following in self.asked:
+            return ""
+        return self.following
 
 
 def iterate_graph_rows(api: Api, path: str, params: dict[str, JSON] | None = None) -> Iterator[dict[str, JSON]]:
@@ -70,14 +76,17 @@ def is_removed(row: dict[str, JSON]) -> bool:
 
 def describe_body(body: JSON) -> Tree:
     """Graph's body for the reader of mails."""
-    held = body if isinstance(body, dict) else {}
-    is_html = str(held.get("contentType") or "").lower() == "html"
-    return {"kind": "text/html" if is_html else "text/plain", "text": get_row_text(held, "content")}
+    kind = "text/plain"
+    if get_row_text(body, "contentType").lower() == "html":
+        kind = "text/html"
+    return {"kind": kind, "text": get_row_text(body, "content")}
 
 
 def get_row_text(row: JSON, name: str) -> str:
     value = row.get(name) if isinstance(row, dict) else None
-    return clean_untrusted_text(value) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return clean_untrusted_text(value)
 
 
 def list_row_objects(row: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
@@ -89,17 +98,23 @@ def sort_rows(rows: list[dict[str, JSON]], name: str) -> list[dict[str, JSON]]:
 
 
 def get_graph_id(row: JSON) -> str:
-    return str(row.get("id") or "") if isinstance(row, dict) else ""
+    if not isinstance(row, dict):
+        return ""
+    return str(row.get("id") or "")
 
 
 def raw_fields(row: JSON) -> dict[str, JSON]:
     """What stands for the headers of a message that cannot be read."""
-    return {name: value for name, value in row.items() if name not in ("id", "body")} if isinstance(row, dict) else {}
+    if not isinstance(row, dict):
+        return {}
+    return {name: value for name, value in row.items() if name not in ("id", "body")}
 
 
 def segment(word: str) -> str:
     """An id as one path segment. Raises RetryTool for an invalid one."""
-    if not word or word.strip(".") == "" or not all(letter.isalnum() or letter in "-_=:@.+!" for letter in word):
+    is_plain = all(letter.isalnum() or letter in "-_=:@.+!" for letter in word)
+    # Dots alone would lead to another path.
+    if not word.strip(".") or not is_plain:
         raise RetryTool(f"“{word[:60]}” is not a valid id.")
     return word.replace("+", "%2B")
 
@@ -107,5 +122,9 @@ def segment(word: str) -> str:
 def format_graph_person(entry: JSON) -> str:
     """Graph's emailAddress as a header shows it."""
     address = entry.get("emailAddress") if isinstance(entry, dict) else None
-    name, mail = " ".join(get_row_text(address, "name").split()), get_row_text(address, "address")
-    return write_person(name, mail) if mail else name
+    words = get_row_text(address, "name").split()
+    name = " ".join(words)
+    mail = get_row_text(address, "address")
+    if not mail:
+        return name
+    return write_person(name, mail)

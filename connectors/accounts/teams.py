@@ -45,11 +45,13 @@ class Teams(Connector):
     def search(self, query: str, limit: int = 25) -> JSON:
         body = {"entityTypes": ["chatMessage"], "query": {"queryString": query}, "from": 0, "size": limit}
         answer = self.api.post(f"{V1}/search/query", {"requests": [body]}, access="read", may_repeat=True)
-        boxes = [
-            box for value in find_rows(answer, "value", key="") for box in find_rows(value, "hitsContainers", key="")
-        ]
-        hits = [hit for box in boxes for hit in find_rows(box, "hits", key="")]
-        return {"messages": [self.head(hit) for hit in hits]}
+        messages = []
+        # Microsoft Search answers with a list for each request, of boxes, of hits.
+        for value in find_rows(answer, "value", key=""):
+            for box in find_rows(value, "hitsContainers", key=""):
+                for hit in find_rows(box, "hits", key=""):
+                    messages.append(self.head(hit))
+        return {"messages": messages}
 
     @operation(
         "Read one message and its replies.", effect="read", access="read", required=("place", "id"),
@@ -58,20 +60,23 @@ class Teams(Connector):
     def read(self, place: str, id: str, max_chars: int = 8000) -> JSON:
         path = f"{build_messages_path(place)}/{microsoft.segment(id)}"
         message = self.typed_safely(self.one(path), place, max_chars)
+        # Only messages of channels have replies.
         if "/" not in place:
             return message
-        replies = microsoft.iterate_graph_rows(self.api, f"{path}/replies", {"$top": 50})
-        return {
-            **message,
-            "replies": [self.typed_safely(row, place, max_chars) for row in replies if not microsoft.is_removed(row)],
-        }
+        replies = []
+        for row in microsoft.iterate_graph_rows(self.api, f"{path}/replies", {"$top": 50}):
+            if not microsoft.is_removed(row):
+                replies.append(self.typed_safely(row, place, max_chars))
+        message["replies"] = replies
+        return message
 
     @operation(
         "Send a message to a channel or a chat.", effect="destructive", access="send", required=("place", "text"),
         place=PLACE, text=TEXT,
     )  # fmt: skip
     def send(self, place: str, text: str) -> JSON:
-        answer = self.api.post(build_messages_path(place), outgoing(text), access="send")
+        path = build_messages_path(place)
+        answer = self.api.post(path, outgoing(text), access="send")
         return {"id": answer.get("id"), "sent": True}
 
     @operation(
@@ -82,7 +87,8 @@ class Teams(Connector):
         if "/" not in place:
             raise RetryTool("A chat has no replies: send a new message to it.")
         path = f"{build_messages_path(place)}/{microsoft.segment(id)}/replies"
-        return {"id": self.api.post(path, outgoing(text), access="send").get("id"), "sent": True}
+        answer = self.api.post(path, outgoing(text), access="send")
+        return {"id": answer.get("id"), "sent": True}
 
     def one(self, path: str) -> dict[str, JSON]:
         row: dict[str, JSON] = self.api.get(path)
@@ -91,18 +97,20 @@ class Teams(Connector):
         return row
 
     def head(self, hit: dict[str, JSON]) -> dict[str, JSON]:
-        row = hit.get("resource") if isinstance(hit, dict) else None
-        return self.read_safely(lambda: found_by_search(hit), microsoft.get_graph_id(row), microsoft.raw_fields(row))
+        row = hit.get("resource")
+        id = microsoft.get_graph_id(row)
+        fields = microsoft.raw_fields(row)
+        return self.read_safely(lambda: found_by_search(hit), id, fields)
 
     def typed_safely(self, row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
+        id = microsoft.get_graph_id(row)
         fields = microsoft.raw_fields(row)
-        return self.read_safely(
-            lambda: build_teams_message(row, place, max_chars), microsoft.get_graph_id(row), fields, place=place
-        )
+        return self.read_safely(lambda: build_teams_message(row, place, max_chars), id, fields, place=place)
 
     def check(self) -> str:
         me = self.api.get(f"{V1}/me")
-        return str(me.get("mail") or me.get("userPrincipalName") or "")
+        address = me.get("mail") or me.get("userPrincipalName") or ""
+        return str(address)
 
     # -- sync --------------------------------------------------------------------------------------------------------
 
@@ -124,23 +132,27 @@ class Teams(Connector):
         return {"links": links}
 
     def places(self, filters: dict[str, JSON]) -> list[str]:
-        channels = filters.get("channels") or [f"{row['team_id']}/{row['channel_id']}" for row in self.all_channels()]
-        chats = (
-            [row["id"] for row in microsoft.iterate_graph_rows(self.api, f"{V1}/me/chats")]
-            if filters.get("chats")
-            else []
-        )
-        return [*channels, *chats]
+        places = list(filters.get("channels") or [])
+        if not places:
+            places = [f"{row['team_id']}/{row['channel_id']}" for row in self.all_channels()]
+        if filters.get("chats"):
+            chats = microsoft.iterate_graph_rows(self.api, f"{V1}/me/chats")
+            places += [row["id"] for row in chats]
+        return places
 
     def walk_place(self, place: str, link: str, since: datetime, discovery: Discovery) -> str:
+        """The link or the time from which the next scan of the place goes on."""
         if "/" not in place:
             return self.walk_chat(place, link, since, discovery)
-        path, params = link or f"{build_messages_path(place)}/delta", None
+        path = link
+        params = None
         if not link:
+            path = f"{build_messages_path(place)}/delta"
             params = {"$filter": f"lastModifiedDateTime gt {stamp(since)}"}
         links = microsoft.Links()
         for page in microsoft.pages(self.api, path, params):
-            discovery.add(identities(find_rows(page, "value"), place), place)
+            rows = find_rows(page, "value")
+            discovery.add(identities(rows, place), place)
             links.note(page)
         return links.cursor
 
@@ -148,53 +160,72 @@ class Teams(Connector):
         """A chat has no delta query: scan by date from a day before the last message; the ledger
         removes duplicates.
         """
-        begin = max(since, read_time(last, since) - OVERLAP) if last else since
-        params = {"$top": 50, "$orderby": "lastModifiedDateTime desc",
-                  "$filter": f"lastModifiedDateTime gt {stamp(begin)}"}  # fmt: skip
+        begin = since
+        if last:
+            begin = max(since, read_time(last, since) - OVERLAP)
+        params = {
+            "$top": 50,
+            "$orderby": "lastModifiedDateTime desc",
+            "$filter": f"lastModifiedDateTime gt {stamp(begin)}",
+        }
         fresh = list(microsoft.iterate_graph_rows(self.api, build_messages_path(chat), params))
         discovery.add(identities(fresh, chat), chat)
-        dates = [date for row in fresh if (date := microsoft.get_row_text(row, "lastModifiedDateTime"))]
-        return max([*dates, last]) if dates or last else ""
+        # Times in this format sort like texts.
+        dates = [microsoft.get_row_text(row, "lastModifiedDateTime") for row in fresh]
+        return max([*dates, last])
 
     def fetch(self, item: DeliveredItem, filters: dict[str, JSON], max_chars: int) -> dict[str, JSON] | None:
         identity = item.external_id.rpartition("|")[2]
-        row = self.one(f"{build_messages_path(item.place)}/{microsoft.segment(identity)}")
-        if (row.get("messageType") or "message") != "message" or microsoft.is_removed(row):
+        path = f"{build_messages_path(item.place)}/{microsoft.segment(identity)}"
+        row = self.one(path)
+        # Other types say that somebody joined, or that a call ended.
+        kind = row.get("messageType") or "message"
+        if kind != "message" or microsoft.is_removed(row):
             return None
         message = self.typed_safely(row, item.place, max_chars)
-        return message if matches(message, filters) else None
+        if not matches(message, filters):
+            return None
+        return message
 
     def all_channels(self) -> Iterator[dict[str, str]]:
         for team in microsoft.iterate_graph_rows(self.api, f"{V1}/me/joinedTeams"):
             yield from self.channels_of(team)
 
     def channels_of(self, team: dict[str, JSON]) -> Iterator[dict[str, str]]:
+        path = f"{V1}/teams/{microsoft.segment(team['id'])}/channels"
         try:
-            for row in microsoft.iterate_graph_rows(self.api, f"{V1}/teams/{microsoft.segment(team['id'])}/channels"):
+            for row in microsoft.iterate_graph_rows(self.api, path):
                 yield {
-                    "team_id": team["id"], "team": microsoft.get_row_text(team, "displayName"),
-                    "channel_id": row["id"], "channel": microsoft.get_row_text(row, "displayName"),
-                }  # fmt: skip
+                    "team_id": team["id"],
+                    "team": microsoft.get_row_text(team, "displayName"),
+                    "channel_id": row["id"],
+                    "channel": microsoft.get_row_text(row, "displayName"),
+                }
         except ToolFailed as error:
-            if error.code not in ("not_found", "forbidden"):  # a team that was just archived must not hide the others
+            # A team that was just archived must not hide the others.
+            if error.code not in ("not_found", "forbidden"):
                 raise
 
 
 def build_messages_path(place: str) -> str:
     team, _, channel = place.rpartition("/")
-    if team:
-        return f"{V1}/teams/{microsoft.segment(team)}/channels/{microsoft.segment(channel)}/messages"
-    return f"{V1}/chats/{microsoft.segment(channel)}/messages"
+    if not team:
+        chat = microsoft.segment(channel)
+        return f"{V1}/chats/{chat}/messages"
+    return f"{V1}/teams/{microsoft.segment(team)}/channels/{microsoft.segment(channel)}/messages"
 
 
 def identities(rows: list[dict[str, JSON]], place: str) -> list[str]:
     """Ids are unique only within their place. Oldest first."""
     fresh = [row for row in rows if not microsoft.is_removed(row)]
-    return [f"{place}|{row['id']}" for row in microsoft.sort_rows(fresh, "createdDateTime")]
+    oldest_first = microsoft.sort_rows(fresh, "createdDateTime")
+    return [f"{place}|{row['id']}" for row in oldest_first]
 
 
 def stamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    """The time as Graph writes it, in milliseconds."""
+    text = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return text[:-3] + "Z"
 
 
 def read_time(text: str, default: datetime) -> datetime:
@@ -203,16 +234,19 @@ def read_time(text: str, default: datetime) -> datetime:
         at = datetime.fromisoformat(text)
     except ValueError:
         return default
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return at
 
 
 def build_teams_message(row: dict[str, JSON], place: str, max_chars: int) -> dict[str, JSON]:
     parts, files, left_out = cards.describe_attachments(row)
-    tree: Tree = {"kind": "multipart/mixed", "parts": [microsoft.describe_body(row.get("body")), *parts]}
+    body = microsoft.describe_body(row.get("body"))
+    tree: Tree = {"kind": "multipart/mixed", "parts": [body, *parts]}
     fields = read_letter(tree, max_chars).as_fields()
     fields["attachments"] = files
     fields["left_out"] = [*fields["left_out"], *left_out]
-    return Message(
+    message = Message(
         id=row["id"],
         thread_id=microsoft.get_row_text(row, "replyToId") or row["id"],
         date=microsoft.get_row_text(row, "createdDateTime"),
@@ -221,20 +255,28 @@ def build_teams_message(row: dict[str, JSON], place: str, max_chars: int) -> dic
         subject=microsoft.get_row_text(row, "subject"),
         place=place,
         **fields,
-    ).as_json()
+    )
+    return message.as_json()
 
 
 def found_by_search(hit: dict[str, JSON]) -> dict[str, JSON]:
-    held = hit.get("resource")
-    row = held if isinstance(held, dict) else {}
+    row = hit.get("resource")
+    if not isinstance(row, dict):
+        row = {}
     channel = row.get("channelIdentity")
     team = microsoft.get_row_text(channel, "teamId")
-    place = f"{team}/{microsoft.get_row_text(channel, 'channelId')}" if team else microsoft.get_row_text(row, "chatId")
+    place = microsoft.get_row_text(row, "chatId")
+    if team:
+        place = f"{team}/{microsoft.get_row_text(channel, 'channelId')}"
+    sender = row.get("from")
+    summary = microsoft.get_row_text(hit, "summary")
     return {
-        "id": microsoft.get_row_text(row, "id"), "place": place, "date": microsoft.get_row_text(row, "createdDateTime"),
-        "from": cards.sender_name(row.get("from")) or microsoft.format_graph_person(row.get("from")),
-        "snippet": microsoft.get_row_text(hit, "summary")[:300],
-    }  # fmt: skip
+        "id": microsoft.get_row_text(row, "id"),
+        "place": place,
+        "date": microsoft.get_row_text(row, "createdDateTime"),
+        "from": cards.sender_name(sender) or microsoft.format_graph_person(sender),
+        "snippet": summary[:300],
+    }
 
 
 def outgoing(text: str) -> dict[str, JSON]:

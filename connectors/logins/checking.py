@@ -12,7 +12,9 @@ from connectors.models import ACCOUNTS, WARN, Authorization, Connection
 
 from . import tokens
 
-UNUSED = timedelta(days=1)  # a login renewed daily does not expire for lack of use
+# A login renewed daily does not expire for lack of use.
+UNUSED = timedelta(days=1)
+# Logins that are checked in one run.
 A_RUN = 200
 
 
@@ -21,7 +23,8 @@ def check_logins(now: datetime | None = None) -> int:
     many were checked.
     """
     now = now or timezone.now()
-    Authorization.objects.filter(expires_at__lt=now - timedelta(days=1)).delete()
+    outdated = Authorization.objects.filter(expires_at__lt=now - timedelta(days=1))
+    outdated.delete()
     due = [row for row in list_due_logins(now) if row.refresh_token]
     for row in due:
         check_login(row, now)
@@ -30,10 +33,12 @@ def check_logins(now: datetime | None = None) -> int:
 
 def list_due_logins(now: datetime) -> list[Connection]:
     """Linked accounts without a known problem; broken ones wait for their owner."""
-    stale = Q(checked_at=None) | Q(checked_at__lt=now - UNUSED)
-    unwarned = Q(login_ends_at__lt=now + WARN) & ~Q(health=Connection.Health.EXPIRING)
-    rows = Connection.objects.filter(stale | unwarned, enabled=True).exclude(health=Connection.Health.BROKEN)
-    return list(rows.filter(Q(provider__in=ACCOUNTS) | ~Q(login={})).order_by("checked_at", "pk")[:A_RUN])
+    is_stale = Q(checked_at=None) | Q(checked_at__lt=now - UNUSED)
+    needs_warning = Q(login_ends_at__lt=now + WARN) & ~Q(health=Connection.Health.EXPIRING)
+    has_login = Q(provider__in=ACCOUNTS) | ~Q(login={})
+    rows = Connection.objects.filter(is_stale | needs_warning, enabled=True)
+    rows = rows.exclude(health=Connection.Health.BROKEN).filter(has_login)
+    return list(rows.order_by("checked_at", "pk")[:A_RUN])
 
 
 def check_login(row: Connection, now: datetime) -> None:
@@ -41,4 +46,5 @@ def check_login(row: Connection, now: datetime) -> None:
         tokens.access_token(row)
         row.mark_ok(now)
     except ToolError:
-        return  # a dead login was recorded where it was found; an unavailable service is asked again in an hour
+        # A dead login was recorded where it was found; an unavailable service is asked again in an hour.
+        return

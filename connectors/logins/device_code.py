@@ -33,11 +33,21 @@ def start_device_login(user: Any, provider: str, *, access: Iterable[str] = (), 
             f"{service.title} cannot be reached: {describe_failure(error)}.",
             hint="Try again. If it lasts, check the network of the server.",
         )
-    expires_at = after(timezone.now(), answer.get("expires_in", 900)) or timezone.now()
+    now = timezone.now()
+    expires_at = after(now, answer.get("expires_in", 900)) or now
+    # Nobody is sent here with a state: a random one keeps the row from being found by one.
+    state = secrets.token_urlsafe(32)
     authorization = Authorization.objects.create(
-        user=user, provider=provider, state_hash=build_state_hash(secrets.token_urlsafe(32)), scopes=scopes, name=name,
-        device_code=str(answer["device_code"]), interval_s=int(answer.get("interval", 5)), expires_at=expires_at,
-    )  # fmt: skip
+        user=user,
+        provider=provider,
+        state_hash=build_state_hash(state),
+        scopes=scopes,
+        name=name,
+        device_code=str(answer["device_code"]),
+        interval_s=int(answer.get("interval", 5)),
+        expires_at=expires_at,
+    )
+    # RFC 8628 says `verification_uri`; Google's service is older.
     uri = answer.get("verification_uri") or answer.get("verification_url", "")
     return {
         "id": authorization.pk,
@@ -85,17 +95,21 @@ def poll(user: Any, provider: str, authorization_id: int) -> Connection | None:
 
 
 def may_poll(authorization: Authorization, now: datetime) -> bool:
-    due = Q(next_poll_at=None) | Q(next_poll_at__lte=now)
+    """True at most once in the interval, whoever asks."""
+    is_due = Q(next_poll_at=None) | Q(next_poll_at__lte=now)
     next_at = now + timedelta(seconds=authorization.interval_s)
-    return Authorization.objects.filter(due, pk=authorization.pk).update(next_poll_at=next_at) == 1
+    rows = Authorization.objects.filter(is_due, pk=authorization.pk)
+    return rows.update(next_poll_at=next_at) == 1
 
 
 def still_pending(authorization: Authorization, refused: OAuthRefused, service: Service) -> None:
+    rows = Authorization.objects.filter(pk=authorization.pk)
     if refused.code == "authorization_pending":
         return
     if refused.code == "slow_down":
+        # RFC 8628: five seconds longer, for all further requests.
         later = timezone.now() + timedelta(seconds=authorization.interval_s + 5)
-        Authorization.objects.filter(pk=authorization.pk).update(interval_s=F("interval_s") + 5, next_poll_at=later)
+        rows.update(interval_s=F("interval_s") + 5, next_poll_at=later)
         return
-    Authorization.objects.filter(pk=authorization.pk).update(used_at=timezone.now())
+    rows.update(used_at=timezone.now())
     raise Invalid(f"{service.title} refused the login: {refused}", code="login_refused")

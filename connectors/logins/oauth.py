@@ -24,7 +24,8 @@ from .providers import Login, Service, get_cloud_service
 from .server_login import ServerLogin, fetch_server_login
 from .tokens import NO_CLIENT, OAuthRefused, get_token_login, send_token_request, take_token
 
-AUTHORIZATION_S = 600  # a login must be completed within ten minutes
+# A login must be completed within ten minutes.
+AUTHORIZATION_S = 600
 
 
 # -- authorise -----------------------------------------------------------------------------------------------------
@@ -37,7 +38,9 @@ def start_oauth_login(
     Unavailable.
     """
     login, scopes = choose_asked_login(user, provider, access, connection)
-    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    state = secrets.token_urlsafe(32)
+    verifier = secrets.token_urlsafe(48)
+    expires_at = timezone.now() + timedelta(seconds=AUTHORIZATION_S)
     authorization = Authorization.objects.create(
         user=user,
         provider=provider,
@@ -46,7 +49,7 @@ def start_oauth_login(
         name=name,
         connection=connection,
         scopes=scopes,
-        expires_at=timezone.now() + timedelta(seconds=AUTHORIZATION_S),
+        expires_at=expires_at,
     )
     query = {
         "response_type": "code",
@@ -62,7 +65,8 @@ def start_oauth_login(
     if connection is not None and connection.account:
         query["login_hint"] = connection.account
     address = login.url("authorize")
-    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", authorization
+    separator = "&" if "?" in address else "?"
+    return f"{address}{separator}{urlencode(query)}", authorization
 
 
 def choose_asked_login(
@@ -87,7 +91,8 @@ def choose_asked_login(
 def wanted_scopes(service: Service, access: Iterable[str], connection: Connection | None) -> list[str]:
     """The requested scopes, together with those that a reconnected account already had."""
     before = connection.scopes if connection is not None else []
-    return list(dict.fromkeys([*service.scopes_for(access if access else () if before else ["read"]), *before]))
+    scopes = [*service.scopes_for(access), *before]
+    return list(dict.fromkeys(scopes))
 
 
 def get_configured_service(provider: str) -> Service:
@@ -103,7 +108,8 @@ def get_configured_service(provider: str) -> Service:
 
 
 def redirect_uri(provider: str) -> str:
-    return f"{settings.PUBLIC_URL.rstrip('/')}/api/v1/connections/{provider}/callback"
+    base = settings.PUBLIC_URL.rstrip("/")
+    return f"{base}/api/v1/connections/{provider}/callback"
 
 
 def build_state_hash(state: str) -> str:
@@ -111,7 +117,9 @@ def build_state_hash(state: str) -> str:
 
 
 def challenge(verifier: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    """The challenge S256 of PKCE (RFC 7636)."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 # -- callback ------------------------------------------------------------------------------------------------------
@@ -126,16 +134,18 @@ def finish_oauth_login(
     Raises NotFound (unknown state or another user's), Conflict (used or expired), Invalid (refused
     by the service, or `iss` names another service).
     """
-    authorization = (
-        Authorization.objects.visible_to(user).filter(state_hash=build_state_hash(state), provider=provider).first()
-    )
+    started = Authorization.objects.visible_to(user).filter(provider=provider)
+    authorization = started.filter(state_hash=build_state_hash(state)).first()
     if authorization is None:
         raise NotFound("This login was not started here.", hint="Start again from the connections page.")
     if not authorization.use_up(timezone.now()):
         raise Conflict("This login was already used, or took longer than ten minutes.", hint="Start again.")
     login, title = get_started_login(authorization)
-    if isinstance(login, ServerLogin) and (iss or login.names_issuer) and iss != login.issuer:
-        raise Invalid("The answer came from another service than the one that was asked.", code="login_refused")
+    if isinstance(login, ServerLogin):
+        # A code of one service must not be sent to another (RFC 9207).
+        must_match = iss or login.names_issuer
+        if must_match and iss != login.issuer:
+            raise Invalid("The answer came from another service than the one that was asked.", code="login_refused")
     if error or not code:
         raise Invalid(f"The login was not completed: {(error or 'no code came')[:200]}.", code="login_refused")
     try:
@@ -170,13 +180,14 @@ def get_started_login(authorization: Authorization) -> tuple[Login | ServerLogin
 @transaction.atomic
 def save_login(authorization: Authorization, token: dict[str, Any]) -> Connection:
     """The row that stores the tokens: the one being reconnected, else a new one."""
-    connection = authorization.connection or Connection(
-        owner=authorization.user,
-        provider=authorization.provider,
-        name=choose_connection_name(authorization.user, authorization.name or authorization.provider),
-    )
+    connection = authorization.connection
+    if connection is None:
+        name = choose_connection_name(authorization.user, authorization.name or authorization.provider)
+        connection = Connection(owner=authorization.user, provider=authorization.provider, name=name)
     take_token(connection, token, scopes=authorization.scopes)
-    connection.health, connection.last_error, connection.enabled = Connection.Health.OK, "", True
+    connection.health = Connection.Health.OK
+    connection.last_error = ""
+    connection.enabled = True
     connection.checked_at = timezone.now()
     connection.save()
     AuditEvent.record("connection.connected", connection, actor=authorization.user, scopes=connection.scopes)
@@ -184,9 +195,12 @@ def save_login(authorization: Authorization, token: dict[str, Any]) -> Connectio
 
 
 def choose_connection_name(user: Any, base: str) -> str:
-    existing = set(Connection.objects.filter(owner=user, name__startswith=base).values_list("name", flat=True))
-    names = [base, *(f"{base}-{number}" for number in range(2, len(existing) + 3))]
-    return next(name for name in names if name not in existing)
+    rows = Connection.objects.filter(owner=user, name__startswith=base)
+    existing = set(rows.values_list("name", flat=True))
+    if base not in existing:
+        return base
+    numbered = (f"{base}-{number}" for number in range(2, len(existing) + 3))
+    return next(name for name in numbered if name not in existing)
 
 
 # -- revoke --------------------------------------------------------------------------------------------------------
@@ -211,5 +225,6 @@ def tell_revoked(connection: Connection) -> bool:
     try:
         send_token_request(login, "revoke", token=token)
     except (OAuthRefused, httpx2.HTTPError):
-        return False  # the user sees a warning; our copy is deleted in any case
+        # The user sees a warning; our copy is deleted in any case.
+        return False
     return True

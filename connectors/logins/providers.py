@@ -1,7 +1,7 @@
 """The cloud services: their addresses and the minimum scopes to ask for."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,7 +9,8 @@ from django.conf import settings
 
 from agents.exceptions import Invalid, NotFound
 
-ACCESS = ("read", "write", "send")  # kinds of access, least first
+# Kinds of access, least first.
+ACCESS = ("read", "write", "send")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +44,35 @@ class Login:
         """Private hosts that a request may reach: the service's own address comes from the
         settings, so it is allowed.
         """
-        return [*settings.PRIVATE_HOSTS_ALLOWED, urlsplit(url).hostname or ""]
+        host = urlsplit(url).hostname or ""
+        return [*settings.PRIVATE_HOSTS_ALLOWED, host]
 
     def credentials(self) -> tuple[dict[str, str], dict[str, str]]:
         """Form fields and headers of each request."""
-        secret = {"client_secret": self.client_secret} if self.client_secret else {}
-        return {"client_id": self.client_id, **secret}, {}
+        form = {"client_id": self.client_id}
+        if self.client_secret:
+            form["client_secret"] = self.client_secret
+        return form, {}
 
     def url(self, what: str) -> str:
         """`what` is authorize, token, revoke or device; "" if the service has no such address."""
         if self.family == "GOOGLE":
             base = settings.GOOGLE_OAUTH_URL
-            return {
+            addresses = {
                 "authorize": settings.GOOGLE_AUTHORIZE_URL,
                 "token": f"{base}/token",
                 "revoke": f"{base}/revoke",
                 "device": f"{base}/device/code",
-            }[what]
-        base = f"{settings.MICROSOFT_LOGIN_URL}/oauth2/v2.0"
-        return {
-            "authorize": f"{base}/authorize",
-            "token": f"{base}/token",
-            "revoke": "",
-            "device": f"{base}/devicecode",
-        }[what]
+            }
+        else:
+            base = f"{settings.MICROSOFT_LOGIN_URL}/oauth2/v2.0"
+            addresses = {
+                "authorize": f"{base}/authorize",
+                "token": f"{base}/token",
+                "revoke": "",
+                "device": f"{base}/devicecode",
+            }
+        return addresses[what]
 
 
 GOOGLE = Login("GOOGLE", extra=(("access_type", "offline"), ("prompt", "consent")))
@@ -94,17 +100,19 @@ class Service:
     def scopes_for(self, access: Iterable[str]) -> list[str]:
         """The minimum scopes for these kinds of access. Raises Invalid for an unknown kind."""
         levels = list(access) or ["read"]
-        if unknown := [word for word in levels if word not in ACCESS]:
+        unknown = [word for word in levels if word not in ACCESS]
+        if unknown:
             raise Invalid(f"“{unknown[0]}” is not a kind of access.", hint=f"Choose from {', '.join(ACCESS)}.")
         scopes = [entry.scope for entry in self.scopes if entry.access in levels]
         return [*self.login.base_scopes, *dict.fromkeys(scopes)]
 
     def described(self) -> dict[str, Any]:
+        scopes = [asdict(one) for one in self.scopes]
         return {
             "provider": self.provider,
             "title": self.title,
             "is_configured": self.is_configured,
-            "scopes": [{"scope": one.scope, "access": one.access, "why": one.why} for one in self.scopes],
+            "scopes": scopes,
         }
 
 

@@ -30,7 +30,8 @@ DISCOVERY_S = 20.0
 ANSWER_LIMIT = 256 * 1024
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POST, BASIC, NONE = "client_secret_post", "client_secret_basic", "none"
-METHODS = (POST, BASIC, NONE)  # ways a client can authenticate, best first
+# Ways a client can authenticate, best first.
+METHODS = (POST, BASIC, NONE)
 DOORS = {
     "authorize": "authorization_endpoint", "token": "token_endpoint", "revoke": "revocation_endpoint",
     "register": "registration_endpoint",
@@ -49,7 +50,8 @@ class ServerLogin:
     doors: dict[str, str]
     resource: str
     scopes: tuple[str, ...]
-    names_issuer: bool  # the callback must name its issuer
+    # The callback must name its issuer.
+    names_issuer: bool
     redirect_uri: str
     client_id: str
     client_secret: str
@@ -70,10 +72,15 @@ class ServerLogin:
     def credentials(self) -> tuple[dict[str, str], dict[str, str]]:
         """Form fields and headers of each request."""
         form = {"client_id": self.client_id, "resource": self.resource}
+        headers = {}
         if self.method == BASIC:
+            # RFC 6749: both are quoted before they are joined, so that a colon in one divides nothing.
             pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
-            return form, {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
-        return form | ({"client_secret": self.client_secret} if self.method == POST else {}), {}
+            encoded = base64.b64encode(pair.encode()).decode()
+            headers["Authorization"] = f"Basic {encoded}"
+        if self.method == POST:
+            form["client_secret"] = self.client_secret
+        return form, headers
 
 
 def get_stored_login(connection: Connection) -> ServerLogin:
@@ -83,8 +90,8 @@ def get_stored_login(connection: Connection) -> ServerLogin:
         raise Invalid(
             f"“{connection.name}” has no login yet.", code="no_login", hint="Start the login first, then try again."
         )
-    same = {name: row[name] for name in KEPT}
-    return ServerLogin(**same, scopes=tuple(row["scopes"]), client_secret=connection.login_secret)
+    stored = {name: row[name] for name in KEPT}
+    return ServerLogin(**stored, scopes=tuple(row["scopes"]), client_secret=connection.login_secret)
 
 
 def fetch_server_login(connection: Connection, user: Any, redirect_uri: str) -> ServerLogin:
@@ -112,12 +119,13 @@ def save_server_login(connection: Connection, login: ServerLogin) -> None:
     code.
     """
     before = connection.login
-    if (before.get("issuer"), before.get("doors")) != (login.issuer, login.doors):
+    is_same_service = (before.get("issuer"), before.get("doors")) == (login.issuer, login.doors)
+    if not is_same_service:
         connection.authorizations.filter(used_at=None).delete()
-    connection.login = {name: getattr(login, name) for name in KEPT} | {
-        "scopes": list(login.scopes),
-        "more_scopes": before.get("more_scopes", []),
-    }
+    row: JSON = {name: getattr(login, name) for name in KEPT}
+    row["scopes"] = list(login.scopes)
+    row["more_scopes"] = before.get("more_scopes", [])
+    connection.login = row
     connection.login_secret = login.client_secret
     connection.save(update_fields=["login", "login_secret", "updated_at"])
 
@@ -127,8 +135,10 @@ class Search:
 
     def __init__(self, client: httpx2.Client, connection: Connection, user: Any, redirect_uri: str) -> None:
         self._client = client
-        self._connection, self._user = connection, user
-        self._url, self._redirect_uri = connection.base_url, redirect_uri
+        self._connection = connection
+        self._user = user
+        self._url = connection.base_url
+        self._redirect_uri = redirect_uri
 
     def login(self) -> ServerLogin:
         challenge = self.challenge()
@@ -139,17 +149,30 @@ class Search:
             raise unfit("does not name an authorization endpoint")
         if "S256" not in filter_text_values(service.get("code_challenge_methods_supported")):
             raise unfit("does not support PKCE (S256), which protects a login from being stolen")
-        scope_names = find_challenge_parameter(challenge, "scope").split() or filter_text_values(
-            resource.get("scopes_supported")
-        )
-        more = ["offline_access"] if "offline_access" in filter_text_values(service.get("scopes_supported")) else []
-        scopes = tuple(dict.fromkeys([*scope_names, *more, *self._connection.login.get("more_scopes", [])]))
+        scopes = self.choose_scopes(challenge, resource, service)
         client_id, secret, method = self.client(service, doors, scopes)
         return ServerLogin(
-            issuer=service["issuer"], doors=doors, resource=resource.get("resource") or self._url, scopes=scopes,
+            issuer=service["issuer"],
+            doors=doors,
+            resource=resource.get("resource") or self._url,
+            scopes=scopes,
             names_issuer=service.get("authorization_response_iss_parameter_supported") is True,
-            redirect_uri=self._redirect_uri, client_id=client_id, client_secret=secret, method=method,
-        )  # fmt: skip
+            redirect_uri=self._redirect_uri,
+            client_id=client_id,
+            client_secret=secret,
+            method=method,
+        )
+
+    def choose_scopes(self, challenge: str, resource: JSON, service: JSON) -> tuple[str, ...]:
+        """The scopes that the server asked for, else all of its own, and those that a call lacked before."""
+        scopes = find_challenge_parameter(challenge, "scope").split()
+        if not scopes:
+            scopes = filter_text_values(resource.get("scopes_supported"))
+        # Some services issue a refresh token only if this is asked for.
+        if "offline_access" in filter_text_values(service.get("scopes_supported")):
+            scopes = [*scopes, "offline_access"]
+        missing = self._connection.login.get("more_scopes", [])
+        return tuple(dict.fromkeys([*scopes, *missing]))
 
     # which login service
 
@@ -167,22 +190,27 @@ class Search:
         name = "oauth-protected-resource"
         places = [address, well_known(self._url, name), well_known(get_url_origin(self._url), name)]
         for url in dict.fromkeys(filter(None, places)):
-            if metadata := self.document(url):
-                if not covers(str(metadata.get("resource", "")), self._url):
-                    raise unfit(f"is for another server ({str(metadata.get('resource'))[:200]})")
-                return metadata
+            metadata = self.document(url)
+            if not metadata:
+                continue
+            if not covers(str(metadata.get("resource", "")), self._url):
+                raise unfit(f"is for another server ({str(metadata.get('resource'))[:200]})")
+            return metadata
         return {}
 
     def service(self, issuer: str) -> JSON:
         """The metadata of the login service. Older servers are their own login service."""
         issuer = issuer or get_url_origin(self._url)
         for url in descriptions(issuer):
-            if metadata := self.document(url):
-                if str(metadata.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
-                    raise unfit(
-                        f"identifies itself as {str(metadata.get('issuer'))[:200]} at the address of {issuer[:200]}"
-                    )
-                return {**metadata, "issuer": str(metadata["issuer"])}
+            metadata = self.document(url)
+            if not metadata:
+                continue
+            named = str(metadata.get("issuer", ""))
+            if named.rstrip("/") != issuer.rstrip("/"):
+                raise unfit(
+                    f"identifies itself as {str(metadata.get('issuer'))[:200]} at the address of {issuer[:200]}"
+                )
+            return {**metadata, "issuer": named}
         raise unfit("does not publish its metadata at the expected address")
 
     # who we are there
@@ -191,13 +219,16 @@ class Search:
         """Client id, secret and authentication method: from the configuration, from an earlier
         login, or registered now.
         """
+        # RFC 8414: a service that lists no methods has this one.
         methods = filter_text_values(service.get("token_endpoint_auth_methods_supported")) or [BASIC]
         if client_id := self._connection.config.get("client_id"):
             secret = bound_secret(self._connection, self._user.pk, get_url_host(doors["token"]))
-            return str(client_id), secret.value if secret else "", choose_auth_method(methods) if secret else NONE
+            if secret is None:
+                return str(client_id), "", NONE
+            return str(client_id), secret.value, choose_auth_method(methods)
         before = self._connection.login
-        same = (before.get("issuer"), before.get("redirect_uri")) == (service["issuer"], self._redirect_uri)
-        if same and before.get("client_id"):
+        is_same = (before.get("issuer"), before.get("redirect_uri")) == (service["issuer"], self._redirect_uri)
+        if is_same and before.get("client_id"):
             return before["client_id"], self._connection.login_secret, before["method"]
         if "register" not in doors:
             raise Invalid(
@@ -208,11 +239,15 @@ class Search:
         return self.registered(doors["register"], choose_auth_method(methods), scopes)
 
     def registered(self, url: str, method: str, scopes: Iterable[str]) -> tuple[str, str, str]:
+        is_local = get_url_host(self._redirect_uri) in LOOPBACK
         metadata = {
-            "client_name": "Muster", "redirect_uris": [self._redirect_uri], "response_types": ["code"],
-            "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": method,
-            "application_type": "native" if get_url_host(self._redirect_uri) in LOOPBACK else "web",
-        }  # fmt: skip
+            "client_name": "Muster",
+            "redirect_uris": [self._redirect_uri],
+            "response_types": ["code"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_method": method,
+            "application_type": "native" if is_local else "web",
+        }
         if scope := " ".join(scopes):
             metadata["scope"] = scope
         with self._client.stream("POST", url, json=metadata) as response:
@@ -221,20 +256,25 @@ class Search:
                 why = str(answer.get("error_description") or answer.get("error") or response.status_code)
                 raise unfit(f"refuses to register this site: {why[:200]}")
         secret = str(answer.get("client_secret") or "")
+        # The service may have registered another method than the one that was asked for.
         method = answer.get("token_endpoint_auth_method") or method
         if method not in METHODS:
             raise unfit(f"requires clients to authenticate by {str(method)[:60]}")
-        return answer["client_id"], secret, method if secret else NONE
+        if not secret:
+            method = NONE
+        return answer["client_id"], secret, method
 
     # what strangers say
 
     def document(self, url: str) -> JSON:
         """Metadata as a JSON object; {} if there is none."""
         self.door(url, "a description")
-        with self._client.stream(
-            "GET", url, headers={"Accept": "application/json", "MCP-Protocol-Version": LEGACY}
-        ) as response:
-            return parse_json_object(outbound.read_body(response, ANSWER_LIMIT)) if response.status_code == 200 else {}
+        headers = {"Accept": "application/json", "MCP-Protocol-Version": LEGACY}
+        with self._client.stream("GET", url, headers=headers) as response:
+            if response.status_code != 200:
+                return {}
+            body = outbound.read_body(response, ANSWER_LIMIT)
+            return parse_json_object(body)
 
     def door(self, url: Any, name: str) -> str:
         """The address, if requests may go there: over TLS, or to an allowed private host."""
@@ -263,10 +303,14 @@ def choose_auth_method(methods: list[str]) -> str:
 
 def covers(resource: str, url: str) -> bool:
     """Whether this resource is the server itself, or one that contains it."""
-    mine, theirs = urlsplit(url), urlsplit(resource)
-    if (mine.scheme, mine.netloc.lower()) != (theirs.scheme.lower(), theirs.netloc.lower()):
+    mine = urlsplit(url)
+    theirs = urlsplit(resource)
+    if mine.scheme != theirs.scheme.lower() or mine.netloc.lower() != theirs.netloc.lower():
         return False
-    return f"{mine.path.rstrip('/')}/".startswith(f"{theirs.path.rstrip('/')}/")
+    # With a slash at the end of both, /api does not contain /apix.
+    my_path = f"{mine.path.rstrip('/')}/"
+    their_path = f"{theirs.path.rstrip('/')}/"
+    return my_path.startswith(their_path)
 
 
 def descriptions(issuer: str) -> Iterator[str]:
@@ -280,24 +324,32 @@ def descriptions(issuer: str) -> Iterator[str]:
 
 
 def well_known(url: str, name: str) -> str:
-    return f"{get_url_origin(url)}/.well-known/{name}{urlsplit(url).path.rstrip('/')}"
+    path = urlsplit(url).path.rstrip("/")
+    return f"{get_url_origin(url)}/.well-known/{name}{path}"
 
 
 def get_url_origin(url: str) -> str:
-    return urlunsplit((*urlsplit(url)[:2], "", "", ""))
+    scheme, host, *_ = urlsplit(url)
+    return urlunsplit((scheme, host, "", "", ""))
 
 
 def parse_json_object(body: bytes) -> JSON:
+    """{} if it is not one."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return answer if isinstance(answer, dict) else {}
+    if not isinstance(answer, dict):
+        return {}
+    return answer
 
 
 def filter_text_values(value: Any) -> list[str]:
-    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [word for word in value if isinstance(word, str)]
 
 
 def get_first_text(value: Any) -> str:
-    return next(iter(filter_text_values(value)), "")
+    texts = filter_text_values(value)
+    return texts[0] if texts else ""

@@ -23,9 +23,12 @@ from plumbing.http.failures import describe_failure
 from .providers import Login, get_cloud_service
 from .server_login import ServerLogin, get_stored_login
 
-REFRESH_S = 30  # how long a refresh may take before another worker may try
-GLANCE_S = 0.05  # how often a worker checks whether another worker's refresh is done
+# How long a refresh may take before another worker may try.
+REFRESH_S = 30
+# How often a worker checks whether another worker's refresh is done.
+GLANCE_S = 0.05
 ANSWER_LIMIT = 256 * 1024
+LONGEST_S = 10 * 366 * 86400
 NO_CLIENT = "invalid_client"
 DEAD = frozenset({"invalid_grant", "unauthorized_client", "interaction_required", "consent_required"})
 
@@ -49,22 +52,23 @@ def access_token(connection: Connection, *, refused: str = "") -> str:
         stop_if_dead(connection)
         if take_lease(connection):
             return refresh(connection, refused)
-        elif monotonic() > end:
+        if monotonic() > end:
             raise build_tool_failure(
                 "login_unavailable", "The login is being renewed, but the renewal does not finish."
             )
-        else:
-            waits.sleep_until(GLANCE_S)
-            connection.refresh_from_db()
+        # Another worker renews it.
+        waits.sleep_until(GLANCE_S)
+        connection.refresh_from_db()
     return connection.access_token
 
 
 def take_lease(connection: Connection) -> bool:
     """One conditional update decides which caller refreshes this version of the token."""
     now = timezone.now()
-    free = Q(refreshing_until=None) | Q(refreshing_until__lt=now)
-    rows = Connection.objects.filter(free, pk=connection.pk, token_version=connection.token_version)
-    return rows.update(refreshing_until=now + timedelta(seconds=REFRESH_S)) == 1
+    is_free = Q(refreshing_until=None) | Q(refreshing_until__lt=now)
+    until = now + timedelta(seconds=REFRESH_S)
+    rows = Connection.objects.filter(is_free, pk=connection.pk, token_version=connection.token_version)
+    return rows.update(refreshing_until=until) == 1
 
 
 def stop_if_dead(connection: Connection) -> None:
@@ -81,6 +85,7 @@ def refresh(connection: Connection, refused: str = "") -> str:
     Raises ReconnectNeeded, ToolFailed.
     """
     connection.refresh_from_db()
+    # Another worker may have renewed it before this one got the lease.
     if connection.token_lives(timezone.now(), refused):
         release_refresh_lease(connection)
         return connection.access_token
@@ -105,7 +110,9 @@ def refresh(connection: Connection, refused: str = "") -> str:
 
 def get_token_login(connection: Connection) -> Login | ServerLogin:
     """The login that issues this connection's tokens. Raises Invalid, NotFound if it has none."""
-    return get_stored_login(connection) if connection.offers_tools else get_cloud_service(connection.provider).login
+    if connection.offers_tools:
+        return get_stored_login(connection)
+    return get_cloud_service(connection.provider).login
 
 
 def record_login_refusal(connection: Connection, error: OAuthRefused) -> ToolFailed:
@@ -136,17 +143,21 @@ def take_token(connection: Connection, token: dict[str, Any], scopes: list[str] 
     connection.token_expires_at = after(now, token.get("expires_in"))
     if ends := after(now, token.get("refresh_token_expires_in")):
         connection.login_ends_at = ends
-    if granted := token.get("scope") or (" ".join(scopes) if scopes else ""):
+    # RFC 6749: a service that names no scopes granted those that were asked for.
+    granted = token.get("scope") or " ".join(scopes or [])
+    if granted:
         connection.scopes = str(granted).split()
     connection.token_version += 1
     connection.refreshing_until = None
 
 
 def after(now: datetime, seconds: Any) -> datetime | None:
+    """None if there is no number. At most ten years: a later time may be none that a database can hold."""
     try:
-        return now + timedelta(seconds=max(0, min(int(seconds), 10 * 366 * 86400)))
+        lifetime = max(0, min(int(seconds), LONGEST_S))
     except (TypeError, ValueError):
         return None
+    return now + timedelta(seconds=lifetime)
 
 
 def send_token_request(login: Login | ServerLogin, what: str, **form: str) -> dict[str, Any]:
@@ -163,16 +174,25 @@ def send_token_request(login: Login | ServerLogin, what: str, **form: str) -> di
 
 
 def parse_token_answer(response: httpx2.Response, body: bytes, what: str) -> dict[str, Any]:
+    answer: Any = {}
     try:
-        answer = httpx2.Response(200, content=body).json() if body.strip() else {}
+        # An empty answer is one to a revocation.
+        if body.strip():
+            answer = httpx2.Response(200, content=body).json()
     except (ValueError, RecursionError):
         answer = None
     if isinstance(answer, dict) and answer.get("error"):
-        error = answer["error"]
-        code = str(error.get("status", "error") if isinstance(error, dict) else error)
+        code = read_error_code(answer["error"])
         raise OAuthRefused(code, str(answer.get("error_description") or code)[:300])
     if response.status_code >= 400 or not isinstance(answer, dict):
         raise httpx2.RemoteProtocolError(f"The login service answered {response.status_code}.")
     if what == "token" and not isinstance(answer.get("access_token"), str):
         raise httpx2.RemoteProtocolError("The answer of the login service contains no token.")
     return answer
+
+
+def read_error_code(error: Any) -> str:
+    """OAuth sends a word; Google's API, which may answer instead, an object."""
+    if isinstance(error, dict):
+        error = error.get("status", "error")
+    return str(error)

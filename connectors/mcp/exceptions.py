@@ -39,9 +39,12 @@ class McpRefused(Exception):
 
     def __init__(self, error: JSON) -> None:
         fields = error if isinstance(error, dict) else {}
-        super().__init__(str(fields.get("message", "refused"))[:500])
+        message = str(fields.get("message", "refused"))
+        super().__init__(message[:500])
         self.code = fields.get("code", 0)
-        self.data = fields["data"] if isinstance(fields.get("data"), dict) else {}
+        self.data: dict[str, JSON] = {}
+        if isinstance(fields.get("data"), dict):
+            self.data = fields["data"]
 
 
 class InputRequired(Exception):

@@ -9,7 +9,8 @@ MARK = "x-mcp-header"
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 SAFE_INTEGER = 2**53 - 1
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what the header Mcp-Name repeats
+# The parameter that the header Mcp-Name repeats.
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 JSON = Any
 
 
@@ -18,11 +19,15 @@ class BadMark(ValueError):
 
 
 def build_message_headers(message: dict[str, JSON]) -> dict[str, str]:
-    method, params = message.get("method"), message.get("params") or {}
+    method = message.get("method")
     if not isinstance(method, str):
         return {}
+    headers = {"Mcp-Method": method}
+    params = message.get("params") or {}
     name = params.get(NAMED[method]) if method in NAMED else None
-    return {"Mcp-Method": method, **({"Mcp-Name": encode_header_text(name)} if isinstance(name, str) else {})}
+    if isinstance(name, str):
+        headers["Mcp-Name"] = encode_header_text(name)
+    return headers
 
 
 def of_arguments(schema: JSON, arguments: dict[str, JSON]) -> dict[str, str]:
@@ -61,10 +66,13 @@ def marks(schema: JSON) -> dict[str, tuple[str, ...]]:
 def properties(schema: JSON, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, JSON]]]:
     """Every property that is reached through `properties` alone. Schemas have a bounded depth."""
     rules = schema.get("properties") if isinstance(schema, dict) else None
-    for name, rule in rules.items() if isinstance(rules, dict) else ():
+    if not isinstance(rules, dict):
+        return
+    for name, rule in rules.items():
         if isinstance(rule, dict):
-            yield (*path, name), rule
-            yield from properties(rule, (*path, name))
+            place = (*path, name)
+            yield place, rule
+            yield from properties(rule, place)
 
 
 def count_header_marks(value: JSON) -> int:
@@ -73,9 +81,10 @@ def count_header_marks(value: JSON) -> int:
         return sum(map(count_header_marks, value))
     if not isinstance(value, dict):
         return 0
-    return sum(count_header_marks(one) for one in value.values()) + (
-        MARK in value and not isinstance(value[MARK], dict)
-    )
+    count = sum(map(count_header_marks, value.values()))
+    if MARK in value and not isinstance(value[MARK], dict):
+        count += 1
+    return count
 
 
 def format_header_value(value: JSON) -> str:
@@ -91,4 +100,5 @@ def encode_header_text(text: str) -> str:
     looks_encoded = text.startswith("=?base64?") and text.endswith("?=")
     if PLAIN.fullmatch(text) and not looks_encoded:
         return text
-    return f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
+    encoded = b64encode(text.encode("utf-8", "replace"))
+    return f"=?base64?{encoded.decode()}?="

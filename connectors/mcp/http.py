@@ -22,10 +22,13 @@ from .exceptions import LoginWanted, McpFailed, McpRefused, SessionLost
 from .messages import MODERN, Left, Message, find_messages, read_messages
 from .sse import ANSWER_LIMIT, Position, events
 
-SLICE_S = 10.0  # how long one connection that continues a stream is read before the next
-RECONNECTS = 20  # connections without any news, after which a broken stream is given up
+# How long one connection that continues a stream is read before the next.
+SLICE_S = 10.0
+# Connections without any news, after which a broken stream is given up.
+RECONNECTS = 20
 ERROR_LIMIT = 64 * 1024
-Bearer = Callable[[str], str]  # a token that may be sent; called with the one that was refused
+# Returns a token that may be sent; called with the one that was refused.
+Bearer = Callable[[str], str]
 
 
 class HttpTransport:
@@ -56,7 +59,8 @@ class HttpTransport:
 
     def attach(self, stream: Left) -> None:
         """Go on with the session of another process."""
-        self.session_id, self.version = stream.session_id, stream.version
+        self.session_id = stream.session_id
+        self.version = stream.version
 
     def resumed(self, stream: Left, until: float) -> "HttpExchange":
         """The rest of a stream that was left."""
@@ -74,7 +78,8 @@ class HttpTransport:
                 with outbound.until(2.0):
                     self._client.delete(self._url, headers=self._own_headers())
             except httpx2.HTTPError:
-                pass  # the connection is closed already, and so is the session
+                # The connection is closed already, and so is the session.
+                pass
         self.leave()
 
     def leave(self) -> None:
@@ -111,7 +116,10 @@ class HttpTransport:
             self._token = self._bearer(self._token)
 
     def _own_headers(self) -> dict[str, str]:
-        own = {"Authorization": f"Bearer {self._token}"} if self._bearer else dict(self._headers)
+        if self._bearer:
+            own = {"Authorization": f"Bearer {self._token}"}
+        else:
+            own = dict(self._headers)
         if self.session_id:
             own["Mcp-Session-Id"] = self.session_id
         if self.version:
@@ -144,10 +152,11 @@ class HttpTransport:
     def _login_refused(self, response: httpx2.Response) -> McpFailed:
         challenge = response.headers.get("www-authenticate", "")[:4000]
         if "insufficient_scope" in challenge:
-            return LoginWanted(
-                "The login does not grant this access.", find_challenge_parameter(challenge, "scope").split()
-            )
-        if self._bearer or (not self._headers and challenge.lower().startswith("bearer")):
+            scopes = find_challenge_parameter(challenge, "scope").split()
+            return LoginWanted("The login does not grant this access.", scopes)
+        # A server that was sent a secret may refuse with this header, too: then the secret is wrong.
+        offers_login = not self._headers and challenge.lower().startswith("bearer")
+        if self._bearer or offers_login:
             return LoginWanted("The server requires a login.", [])
         return McpFailed("login_refused", "The server refused the secret, or requires one.", was_sent=False)
 
@@ -190,7 +199,8 @@ class ServerStream:
         try:
             with errors():
                 for message in read_stream(response, self.position):
-                    self.position.size = 0  # a limit for one message: the stream has no end
+                    # The limit holds for one message here: the stream has no end.
+                    self.position.size = 0
                     yield message
         finally:
             response.close()
@@ -247,13 +257,15 @@ class HttpExchange:
 
     def _posted(self, message: Message) -> Iterator[Message]:
         opened = self._transport.posted(message, self._headers)
-        with errors(), outbound.until(max(0.0, self._until - monotonic())), opened as response:
+        seconds = max(0.0, self._until - monotonic())
+        with errors(), outbound.until(seconds), opened as response:
             if response.status_code == 202:
                 return
             if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
                 yield from read_stream(response, self._position)
-            else:
-                yield from read_messages(outbound.read_body(response, ANSWER_LIMIT).decode("utf-8", "replace"))
+                return
+            body = outbound.read_body(response, ANSWER_LIMIT)
+            yield from read_messages(body.decode("utf-8", "replace"))
 
     def _continued(self) -> Iterator[Message]:
         """Connect again and again, each time from the last event on."""
@@ -265,7 +277,9 @@ class HttpExchange:
                 yield from self._next_part()
             except (Broken, SliceOver):
                 pass
-            without_news = 0 if self._position.event_id != before else without_news + 1
+            without_news += 1
+            if self._position.event_id != before:
+                without_news = 0
         raise McpFailed("server_died", "The server's stream broke and did not continue.")
 
     def _next_part(self) -> Iterator[Message]:
@@ -277,7 +291,8 @@ class HttpExchange:
         except SessionLost:
             raise McpFailed("server_died", "The server closed the session before it answered.")
         except McpRefused as error:
-            if "onflict" not in str(error):  # the old connection is not closed yet at the server
+            # A conflict: the old connection is not closed yet at the server.
+            if "onflict" not in str(error):
                 raise McpFailed("server_died", f"The server does not continue the stream: {error}")
         except McpFailed as error:
             if error.code == "timeout" and ends < self._until:
@@ -337,7 +352,9 @@ def read_rpc_error(response: httpx2.Response) -> Any:
         value = json.loads(outbound.read_body(response, ERROR_LIMIT))
     except (ValueError, RecursionError, httpx2.HTTPError):
         return None
-    error = value.get("error") if isinstance(value, dict) and value.get("jsonrpc") == "2.0" else None
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        return None
+    error = value.get("error")
     return error if isinstance(error, dict) else None
 
 
@@ -345,10 +362,15 @@ def is_session_lost(status: int, error: Any) -> bool:
     """404, or what servers in use answer instead: 400 with an error about the session."""
     if status == 404:
         return True
-    return status == 400 and error is not None and "session" in str(error.get("message", "")).lower()
+    if status != 400 or error is None:
+        return False
+    return "session" in str(error.get("message", "")).lower()
 
 
 def find_challenge_parameter(challenge: str, name: str) -> str:
     """One parameter of a WWW-Authenticate header, or ""."""
     match = re.search(rf'\b{name}=(?:"([^"]*)"|([^\s,]+))', challenge)
-    return (match.group(1) or match.group(2) or "") if match else ""
+    if match is None:
+        return ""
+    quoted, plain = match.groups()
+    return quoted or plain or ""

@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 from .exceptions import McpFailed, McpRefused
 from .sse import Position
 
-MODERN = "2026-07-28"  # no sessions: each request carries version and capabilities
-LEGACY = "2025-11-25"  # the newest version that begins with `initialize`
+# This version has no sessions: each request carries version and capabilities.
+MODERN = "2026-07-28"
+# The newest version that begins with `initialize`.
+LEGACY = "2025-11-25"
 LEGACY_VERSIONS = frozenset([LEGACY, "2025-06-18", "2025-03-26", "2024-11-05"])
 CLIENT = {"name": "muster", "version": "1"}
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
@@ -41,7 +43,8 @@ class Transport(Protocol):
     """Sends messages. `until` is a moment of time.monotonic()."""
 
     version: str
-    cancels_by_closing: bool  # closing the stream cancels a request of the newest version
+    # Closing the stream cancels a request of the newest version.
+    cancels_by_closing: bool
 
     @property
     def is_open(self) -> bool: ...
@@ -58,11 +61,15 @@ def request(identity: int, method: str, params: dict[str, JSON]) -> Message:
 
 
 def notification(method: str, params: dict[str, JSON] | None = None) -> Message:
-    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
+    message: Message = {"jsonrpc": "2.0", "method": method}
+    if params:
+        message["params"] = params
+    return message
 
 
 def get_rpc_result(message: Message) -> dict[str, JSON]:
-    if message.get("error") is not None:  # some servers write `"error": null` beside a result
+    # Some servers write `"error": null` beside a result.
+    if message.get("error") is not None:
         raise McpRefused(message["error"])
     result = message.get("result")
     if not isinstance(result, dict):

@@ -21,14 +21,8 @@ from .exceptions import McpFailed
 from .messages import Message, find_messages
 from .sse import ANSWER_LIMIT
 
-KEPT = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "TMPDIR",
-)  # the environment variables passed on; keys and addresses are not
+# The environment variables that are passed on; keys and addresses are not.
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 READ = 65536
 
 
@@ -111,7 +105,8 @@ class ProgramTransport:
                 raise McpFailed("server_died", "The program ended.", was_sent=False)
 
     def wait_for(self, pipe: int, event: int, until: float) -> None:
-        if waits.for_socket(pipe, event, max(0.0, until - monotonic()), outbound.asked_whether_cancelled()):
+        seconds = max(0.0, until - monotonic())
+        if waits.for_socket(pipe, event, seconds, outbound.asked_whether_cancelled()):
             return
         if outbound.is_cancelled():
             raise McpFailed("cancelled", "The run was cancelled during this call.")
@@ -122,14 +117,17 @@ class ProgramTransport:
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it ended by itself
+            # It ended by itself.
+            pass
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    pass  # output that was not written before the program died
+            if pipe is None:
+                continue
+            try:
+                pipe.close()
+            except OSError:
+                # Output that was not written before the program died.
+                pass
 
 
 class ProgramExchange:

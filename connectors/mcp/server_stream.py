@@ -16,10 +16,12 @@ from .http import Broken, HttpTransport, ServerStream
 from .messages import Message
 
 log = logging.getLogger(__name__)
-OPENS_S = 1.0  # how long the first call waits for the stream: a server may be slow to say that it has one
+# How long the first call waits for the stream: a server may be slow to say that it has one.
+OPENS_S = 1.0
 LEAST_PAUSE_S = 1.0
 REPLY_S = 10.0
-RECONNECTS = 5  # connections without any message, after which a stream that breaks is given up
+# Connections without any message, after which a stream that breaks is given up.
+RECONNECTS = 5
 OnMessage = Callable[[Message], Message | None]
 
 
@@ -51,7 +53,8 @@ class ServerStreamReader:
     def _run(self) -> None:
         try:
             self._read_until_stopped()
-        except Exception:  # nothing stands above this thread that would report it
+        except Exception:
+            # Nothing stands above this thread that would report it.
             log.exception("The stream of an MCP server is not read any further")
         finally:
             self._stream.close_client()
@@ -65,11 +68,15 @@ class ServerStreamReader:
                     received += 1
                     self._answer(message)
             except Broken:
-                pass  # servers and proxies close a stream that is silent
+                # Servers and proxies close a stream that is silent.
+                pass
             except (McpFailed, McpRefused):
                 return
-            without_news = 0 if received else without_news + 1
-            waits.sleep_until(max(LEAST_PAUSE_S, self._stream.position.retry_s), self._is_stopped.is_set)
+            without_news += 1
+            if received:
+                without_news = 0
+            pause_s = max(LEAST_PAUSE_S, self._stream.position.retry_s)
+            waits.sleep_until(pause_s, self._is_stopped.is_set)
 
     def _answer(self, message: Message) -> None:
         reply = self._on_message(message)
@@ -78,4 +85,5 @@ class ServerStreamReader:
         try:
             self._stream.reply(reply, REPLY_S)
         except McpFailed:
-            pass  # the server asks again, or ends its call
+            # The server asks again, or ends its call.
+            pass

@@ -6,9 +6,8 @@ result. Earlier versions: `initialize` opens a session, and the server sends req
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
 from plumbing import waits
 from plumbing.http import outbound
@@ -37,16 +36,20 @@ from .messages import (
 from .server_stream import ServerStreamReader
 from .sse import Position
 
-PROBE_S = 10.0  # how long a server may take to show that it knows the newest version
-FIRST_EVENT_S = 1.0  # how long a question waits for the event from which its call can be continued
+# How long a server may take to show that it knows the newest version.
+PROBE_S = 10.0
+# How long a question waits for the event from which its call can be continued.
+FIRST_EVENT_S = 1.0
 MAX_PAGES = 50
 METHOD_MISSING = -32601
 VERSION_REFUSED = -32022
 MODERN_ERRORS = frozenset([-32020, -32021, VERSION_REFUSED])
-URL_REQUIRED = -32042  # an earlier version's way to ask for a visit to a page before the call
+# An earlier version's way to ask for a visit to a page before the call.
+URL_REQUIRED = -32042
 NO_ANSWER = frozenset(["server_refused", "bad_answer", "server_died", "timeout"])
 PREFIX = "io.modelcontextprotocol"
-FIRST_POLL_S, LEAST_POLL_S, MOST_POLL_S = 1.0, 0.1, 10.0  # between two looks at a task
+# Between two looks at a task.
+FIRST_POLL_S, LEAST_POLL_S, MOST_POLL_S = 1.0, 0.1, 10.0
 
 
 @dataclass(slots=True)
@@ -85,18 +88,24 @@ class Session:
     server: dict[str, JSON] = field(default_factory=dict)
     capabilities: dict[str, JSON] = field(default_factory=dict)
     tools_changed: bool = False
-    list_ttl_s: float | None = None  # how long the server says that its list of tools stays fresh
+    # How long the server says that its list of tools stays fresh.
+    list_ttl_s: float | None = None
     stream_reader: ServerStreamReader | None = None
-    _open: list[Open] = field(default_factory=list)  # calls in progress that can ask a person, the newest last
+    # Calls in progress that can ask a person, the newest last.
+    _open: list[Open] = field(default_factory=list)
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
     def takes_tasks(self) -> bool:
         """Whether the server can make a call as a task (2025-11-25)."""
-        place: JSON = self.capabilities
+        if self.era != LEGACY:
+            return False
+        capability: JSON = self.capabilities
         for name in ("tasks", "requests", "tools", "call"):
-            place = place.get(name) if isinstance(place, dict) else None
-        return self.era == LEGACY and place is not None
+            if not isinstance(capability, dict):
+                return False
+            capability = capability.get(name)
+        return capability is not None
 
     def list_tools(self, until: float) -> list[dict[str, JSON]]:
         """Every tool the server offers, all pages of it."""
@@ -133,7 +142,9 @@ class Session:
         params = {"name": name, "arguments": arguments, **(more or {})}
         if as_task:
             return self._call_as_task(params, until, listener)
-        headers = metadata.of_arguments(schema, arguments) if self.era == MODERN else {}
+        headers: dict[str, str] = {}
+        if self.era == MODERN:
+            headers = metadata.of_arguments(schema, arguments)
         return self.call("tools/call", params, until, headers=headers, listener=listener)
 
     def call(
@@ -149,12 +160,13 @@ class Session:
         try:
             result = self.request(method, params, until, headers=headers, listener=listener)
         except McpRefused as error:
-            elicitations = error.data.get("elicitations") if error.code == URL_REQUIRED else None
-            if not isinstance(elicitations, list) or listener is NOBODY:
+            elicitations = error.data.get("elicitations")
+            asks_person = error.code == URL_REQUIRED and isinstance(elicitations, list)
+            if not asks_person or listener is NOBODY:
                 raise
-            requests = {
-                str(n): {"method": "elicitation/create", "params": one} for n, one in enumerate(elicitations[:5])
-            }
+            requests: dict[str, JSON] = {}
+            for number, params in enumerate(elicitations[:5]):
+                requests[str(number)] = {"method": "elicitation/create", "params": params}
             raise InputRequired(requests, None)
         return get_final_result(result)
 
@@ -164,7 +176,8 @@ class Session:
         created = self.call("tools/call", {**params, "task": {"ttl": ttl_ms}}, until, listener=listener)
         task = created.get("task")
         if not isinstance(task, dict) or not isinstance(task.get("taskId"), str):
-            return created  # some servers answer at once
+            # Some servers answer at once.
+            return created
         identity = {"taskId": task["taskId"]}
         try:
             while task.get("status") == "working":
@@ -174,13 +187,15 @@ class Session:
                 raise McpRefused({"message": str(task.get("statusMessage") or "The server cancelled the task.")})
             return self.call("tasks/result", identity, until, listener=listener)
         except SessionLost as error:
-            raise McpFailed(error.code, str(error))  # the call itself had been received
+            # The call itself had been received: a new session must not make it again.
+            raise McpFailed(error.code, str(error))
         except McpFailed as error:
             if error.code in ("timeout", "cancelled"):
                 self._cancel_task(identity)
             raise
         except InputRequired as question:
-            if question.state is None:  # the call will be made anew
+            # Without a state the call will be made anew.
+            if question.state is None:
                 self._cancel_task(identity)
             raise
 
@@ -203,8 +218,10 @@ class Session:
         transport.attach(stream)
         self._listen(until)
         try:
-            for identity, result in answers.items():
-                self.send({"jsonrpc": "2.0", "id": state["asked"].get(identity, identity), "result": result}, until)
+            for key, result in answers.items():
+                # Keys are texts; the server may have asked with a number.
+                identity = state["asked"].get(key, key)
+                self.send({"jsonrpc": "2.0", "id": identity, "result": result}, until)
         except SessionLost:
             raise McpFailed("session_lost", "The server closed the session while the person was asked.")
         going_on = Open(state["request"], transport.resumed(stream, until), listener)
@@ -221,13 +238,18 @@ class Session:
     ) -> dict[str, JSON]:
         """The result of one request. Raises InputRequired, McpRefused, McpFailed."""
         identity = next(self._ids)
-        meta: dict[str, JSON] = {} if listener is NOBODY else {"progressToken": identity}
+        meta: dict[str, JSON] = {}
+        if listener is not NOBODY:
+            meta["progressToken"] = identity
         if self.era == MODERN:
             meta |= build_client_meta(MODERN)
-        message = request(identity, method, {**params, **({"_meta": meta} if meta else {})})
+        if meta:
+            params = {**params, "_meta": meta}
+        message = request(identity, method, params)
         if listener is not NOBODY:
             self._listen(until)
-        begun = Open(identity, self.transport.exchange(message, until, headers or {}), listener)
+        exchange = self.transport.exchange(message, until, headers or {})
+        begun = Open(identity, exchange, listener)
         try:
             return self._answer(begun, until)
         except McpFailed as error:
@@ -260,12 +282,14 @@ class Session:
             try:
                 self._attend(came, begun, until)
             except SessionLost as error:
-                raise McpFailed(error.code, str(error))  # the call itself had been received
+                # The call itself had been received: a new session must not make it again.
+                raise McpFailed(error.code, str(error))
         raise McpFailed("server_died", "The server ended the conversation without an answer.")
 
     def _attend(self, came: Message, begun: Open, until: float) -> None:
         """Notifications and requests that arrive before the answer."""
-        method, params = came.get("method"), get_params(came)
+        method = came.get("method")
+        params = get_params(came)
         if method == "notifications/tools/list_changed":
             self.tools_changed = True
         elif method == "notifications/progress" and params.get("progressToken") == begun.identity:
@@ -288,13 +312,17 @@ class Session:
 
     def _listen(self, until: float) -> None:
         """Read also what the server sends outside of its answers, from the first call that may ask a person on."""
-        if self.stream_reader is None and self.era == LEGACY and isinstance(self.transport, HttpTransport):
-            self.stream_reader = ServerStreamReader(self.transport, self._answer_outside)
-            try:
-                self.stream_reader.open(until)
-            except McpFailed:
-                self.stream_reader = None  # the run was cancelled meanwhile: the next call opens it
-                raise
+        if self.stream_reader is not None or self.era != LEGACY:
+            return
+        if not isinstance(self.transport, HttpTransport):
+            return
+        self.stream_reader = ServerStreamReader(self.transport, self._answer_outside)
+        try:
+            self.stream_reader.open(until)
+        except McpFailed:
+            # The run was cancelled meanwhile: the next call opens it.
+            self.stream_reader = None
+            raise
 
     def _answer_outside(self, came: Message) -> Message | None:
         """The reply to a message outside of any answer, on the reader's thread. A question is the newest call's."""
@@ -312,7 +340,9 @@ class Session:
         if newest is not None and newest.stopped_by is None:
             wait_for_first_event(newest)
             result, newest.stopped_by = find_answer(came, newest)
-        return None if result is None else {"jsonrpc": "2.0", "id": came["id"], "result": result}
+        if result is None:
+            return None
+        return {"jsonrpc": "2.0", "id": came["id"], "result": result}
 
     def stop_listening(self) -> None:
         if self.stream_reader is not None:
@@ -344,7 +374,8 @@ def open_server_session(make: Callable[[], Transport], until: float, era: str = 
     session = Session(make(), MODERN)
     try:
         if era == LEGACY or not is_modern(session, until):
-            session.era, session.transport.version = LEGACY, ""
+            session.era = LEGACY
+            session.transport.version = ""
             initialize(session, make, until)
     except BaseException:
         session.close()
@@ -368,14 +399,17 @@ def is_modern(session: Session, until: float) -> bool:
             raise
         return False
     meta = answer.get("_meta")
-    session.server = (meta.get(f"{PREFIX}/serverInfo") if isinstance(meta, dict) else None) or {}
+    if isinstance(meta, dict):
+        session.server = meta.get(f"{PREFIX}/serverInfo") or {}
     session.capabilities = get_capabilities(answer)
     return has_modern_version(answer.get("supportedVersions"))
 
 
 def has_modern_version(supported: JSON) -> bool:
     """Whether the newest of the server's versions that Muster speaks is the modern one."""
-    versions = set(map(str, supported)) if isinstance(supported, list) else set()
+    versions: set[str] = set()
+    if isinstance(supported, list):
+        versions = set(map(str, supported))
     if MODERN in versions:
         return True
     if versions and not versions & LEGACY_VERSIONS:
@@ -384,7 +418,8 @@ def has_modern_version(supported: JSON) -> bool:
 
 
 def initialize(session: Session, make: Callable[[], Transport], until: float) -> None:
-    if not session.transport.is_open:  # a program may end when it is asked what it does not know
+    # A program may end when it is asked what it does not know.
+    if not session.transport.is_open:
         session.close()
         session.transport = make()
     answer = session.request("initialize", INITIALIZE, until)
@@ -418,17 +453,26 @@ def get_final_result(result: dict[str, JSON]) -> dict[str, JSON]:
     """The final result. Raises InputRequired where the server asks first."""
     if result.get("resultType") != "input_required":
         return result
-    requests, state = result.get("inputRequests") or {}, result.get("requestState")
-    if not isinstance(requests, dict) or not (requests or isinstance(state, str)):
+    requests = result.get("inputRequests") or {}
+    state = result.get("requestState")
+    is_asking = bool(requests) or isinstance(state, str)
+    if not isinstance(requests, dict) or not is_asking:
         raise McpFailed("bad_answer", "The server requires input and does not say which.")
-    raise InputRequired(requests, {"more": {"requestState": state} if isinstance(state, str) else {}})
+    more: dict[str, JSON] = {}
+    if isinstance(state, str):
+        more["requestState"] = state
+    raise InputRequired(requests, {"more": more})
 
 
 def serialize_left_stream(stream: Left, identity: JSON, requests: dict[str, JSON]) -> dict[str, JSON]:
     """Where a call of an earlier version was left, as JSON."""
-    values: dict[str, Any] = asdict(stream)
-    event_id = values.pop("position")["event_id"]
-    return {**values, "event_id": event_id, "request": identity, "asked": requests}
+    return {
+        "session_id": stream.session_id,
+        "version": stream.version,
+        "event_id": stream.position.event_id,
+        "request": identity,
+        "asked": requests,
+    }
 
 
 def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]:
@@ -442,10 +486,14 @@ def find_answer(came: Message, begun: Open) -> tuple[JSON, InputRequired | None]
         return result, None
     stream = begun.exchange.left()
     if stream is None and not begun.listener.may_repeat:
-        return {"action": "cancel"}, None  # nobody could go on with this call after a wait
+        # Nobody could go on with this call after a wait.
+        return {"action": "cancel"}, None
     key = str(came["id"])
-    state = None if stream is None else serialize_left_stream(stream, begun.identity, {key: came["id"]})
-    return None, InputRequired({key: {"method": "elicitation/create", "params": params}}, state)
+    state = None
+    if stream is not None:
+        state = serialize_left_stream(stream, begun.identity, {key: came["id"]})
+    question = {"method": "elicitation/create", "params": params}
+    return None, InputRequired({key: question}, state)
 
 
 def wait_for_first_event(begun: Open) -> None:
@@ -466,7 +514,9 @@ def get_capabilities(answer: dict[str, JSON]) -> dict[str, JSON]:
 def poll_seconds(task: dict[str, JSON]) -> float:
     """How long the server asks to wait before the next look at a task."""
     interval_s = convert_milliseconds(task.get("pollInterval"))
-    return FIRST_POLL_S if interval_s is None else min(max(interval_s, LEAST_POLL_S), MOST_POLL_S)
+    if interval_s is None:
+        return FIRST_POLL_S
+    return min(max(interval_s, LEAST_POLL_S), MOST_POLL_S)
 
 
 def build_server_reply(method: JSON) -> dict[str, JSON]:
@@ -481,5 +531,8 @@ def build_server_reply(method: JSON) -> dict[str, JSON]:
 
 
 def convert_milliseconds(milliseconds: JSON) -> float | None:
+    """The number in seconds; None if it is no number."""
     is_number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
-    return max(0.0, milliseconds / 1000) if is_number else None
+    if not is_number:
+        return None
+    return max(0.0, milliseconds / 1000)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from plumbing.http import outbound
 
-ANSWER_LIMIT = 2 * 1024 * 1024  # bytes of one answer, with the events before it
+# Bytes of one answer, with the events before it.
+ANSWER_LIMIT = 2 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -14,7 +15,8 @@ class Position:
 
     event_id: str = ""
     retry_s: float = 1.0
-    size: int = 0  # bytes read so far, of all connections
+    # Bytes read so far, of all connections.
+    size: int = 0
 
 
 def events(parts: Iterable[bytes], position: Position) -> Iterator[str]:
@@ -23,7 +25,9 @@ def events(parts: Iterable[bytes], position: Position) -> Iterator[str]:
     An event with empty data only carries an id (the priming event of MCP). Raises TooMuch beyond the
     size limit.
     """
-    rest, data, event_id = b"", [], None
+    rest = b""
+    data: list[bytes] = []
+    event_id: str | None = None
     for part in parts:
         position.size += len(part)
         if position.size > ANSWER_LIMIT:
@@ -38,8 +42,11 @@ def events(parts: Iterable[bytes], position: Position) -> Iterator[str]:
             elif name == b"retry" and value.isdigit():
                 position.retry_s = min(int(value[:9]) / 1000, 60.0)
             elif not name:
-                position.event_id = position.event_id if event_id is None else event_id
-                text, data, event_id = b"\n".join(data), [], None
+                # An empty line ends the event. Only now its id counts: a torn event is sent again.
+                if event_id is not None:
+                    position.event_id = event_id
+                text = b"\n".join(data)
+                data, event_id = [], None
                 if text.strip():
                     yield text.decode("utf-8", "replace")
 

@@ -35,15 +35,21 @@ from .mcp import load_tool_source
 log = logging.getLogger(__name__)
 CARD = "/.well-known/agent-card.json"
 VERSION = "1.0"
-ANSWER_LIMIT = 2 * 1024 * 1024  # bytes
+# Bytes of one answer.
+ANSWER_LIMIT = 2 * 1024 * 1024
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
-LOOKS_S = (0.2, 0.5, 1.0)  # pauses while the call holds its thread; a quick task ends in this time
-WAITS_S = (5, 15, 30, 60)  # then the run waits by a timer; the last one repeats
-ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
+# Pauses while the call holds its thread; a quick task ends in this time.
+LOOKS_S = (0.2, 0.5, 1.0)
+# Then the run waits by a timer; the last one repeats.
+WAITS_S = (5, 15, 30, 60)
+# How long a question to the person stays open.
+ANSWER_S = 24 * 3600.0
 MAX_QUESTIONS = 10
-NO_TASK = -32001  # A2A: TaskNotFoundError
-BUSY = (429, 502, 503, 504)  # of an agent, or the proxy before it, that is starting
+# A2A: TaskNotFoundError.
+NO_TASK = -32001
+# Of an agent, or the proxy before it, that is starting.
+BUSY = (429, 502, 503, 504)
 ENDED = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
 INPUT = {
     "type": "object",
@@ -65,11 +71,13 @@ def read_agent(connection: Connection, user_id: int | None) -> Listing:
     """Read the agent's card and update the catalogue. Raises ToolFailed."""
     card = fetch_agent_card(connection, user_id)
     connection.mark_ok()
-    return take_offers(connection, [build_card_offer(card, connection)], kind=Tool.Kind.A2A)
+    offer = build_card_offer(card, connection)
+    return take_offers(connection, [offer], kind=Tool.Kind.A2A)
 
 
 def fetch_agent_card(connection: Connection, user_id: int | None) -> dict[str, JSON]:
-    answer = exchange(connection, user_id, "GET", connection.base_url.rstrip("/") + CARD)
+    url = connection.base_url.rstrip("/") + CARD
+    answer = exchange(connection, user_id, "GET", url)
     if answer.status != 200 or not isinstance(answer.body, dict):
         connection.mark_broken("Its card cannot be read.")
         raise build_tool_failure(
@@ -80,9 +88,12 @@ def fetch_agent_card(connection: Connection, user_id: int | None) -> dict[str, J
 
 def build_card_offer(card: dict[str, JSON], connection: Connection) -> Offered:
     """The whole card is part of the definition, so that any change of it asks for approval again."""
-    plain = {name: value for name, value in card.items() if name != "signatures"}
-    skills = [one for one in card.get("skills") or () if isinstance(one, dict)]
-    lines = [str(card.get("description", "")), *(f"- {one.get('name')}: {one.get('description')}" for one in skills)]
+    # A new signature alone changes nothing that the card says.
+    content = {name: value for name, value in card.items() if name != "signatures"}
+    lines = [str(card.get("description", ""))]
+    for skill in card.get("skills") or ():
+        if isinstance(skill, dict):
+            lines.append(f"- {skill.get('name')}: {skill.get('description')}")
     address = find_card_address(card)
     return Offered(
         name=str(card.get("name", "")),
@@ -90,15 +101,17 @@ def build_card_offer(card: dict[str, JSON], connection: Connection) -> Offered:
         input_schema=INPUT,
         output_schema=None,
         effect=Tool.Effect.DESTRUCTIVE,  # what another agent does is not known
-        details={"url": address, "card": plain},
+        details={"url": address, "card": content},
         problem=find_address_problem(address, connection),
     )
 
 
 def find_card_address(card: dict[str, JSON]) -> str:
     for one in card.get("supportedInterfaces") or ():
-        version = str(one.get("protocolVersion", "")) if isinstance(one, dict) else ""
-        if version.split(".")[0] == "1" and one.get("protocolBinding") == "JSONRPC":
+        if not isinstance(one, dict) or one.get("protocolBinding") != "JSONRPC":
+            continue
+        major, _, _ = str(one.get("protocolVersion", "")).partition(".")
+        if major == "1":
             return str(one.get("url", ""))
     return ""
 
@@ -106,8 +119,9 @@ def find_card_address(card: dict[str, JSON]) -> str:
 def find_address_problem(address: str, connection: Connection) -> str:
     if not address:
         return "The agent does not speak A2A 1.0 over JSON-RPC."
+    # Another host would get the secret.
     if split_url_origin(address) != split_url_origin(connection.base_url):
-        return "The card names an address at another host than its own."  # it would get the secret
+        return "The card names an address at another host than its own."
     return ""
 
 
@@ -135,7 +149,8 @@ class A2aToolset:
         started, error = monotonic(), ""
         try:
             with outbound.until(seconds_left(tool, context)):
-                return Talk(tool, connection, remote.offered["details"]["url"], context).go_on(call, row)
+                talk = Talk(tool, connection, remote.offered["details"]["url"], context)
+                return talk.go_on(call, row)
         except ToolFailed as problem:
             error = str(problem)
             raise
@@ -162,12 +177,16 @@ class Talk:
     context: ToolContext
 
     def go_on(self, call: ToolCall, row: RemoteTask | None) -> ToolResult:
-        if row is None:
-            row = RemoteTask.objects.create(pk=call.id, connection=self.connection)
-            more = {"contextId": call.arguments["context"]} if call.arguments.get("context") else {}
-            task = self.send(row, call.id, [{"text": call.arguments["message"]}], **more)
-        else:
+        if row is not None:
             task = self.look(row)
+            return self.followed(call, row, task)
+        # Stored before the message is sent, so that a call that is made again finds its task.
+        row = RemoteTask.objects.create(pk=call.id, connection=self.connection)
+        parts = [{"text": call.arguments["message"]}]
+        if call.arguments.get("context"):
+            task = self.send(row, call.id, parts, contextId=call.arguments["context"])
+        else:
+            task = self.send(row, call.id, parts)
         return self.followed(call, row, task)
 
     def look(self, row: RemoteTask) -> dict[str, JSON]:
@@ -183,6 +202,7 @@ class Talk:
             raise
 
     def followed(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
+        # After the last pause the task is looked at once more, then the run waits by a timer.
         for pause in (*LOOKS_S, None):
             state = get_remote_state(task)
             if state in ENDED:
@@ -204,10 +224,11 @@ class Talk:
         if self.context.run_id is None:
             self.cancel(row)
             return build_tool_failure("timeout", "The agent needs longer than a call outside of a run can wait.")
-        pause = WAITS_S[min(row.waits, len(WAITS_S) - 1)]
+        number = min(row.waits, len(WAITS_S) - 1)
+        until = clock.near() + timedelta(seconds=WAITS_S[number])
         row.waits += 1
         row.save(update_fields=["waits"])
-        return CallPending("timer", until=clock.near() + timedelta(seconds=pause), reference=f"task {row.task}")
+        return CallPending("timer", until=until, reference=f"task {row.task}")
 
     def answered(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> dict[str, JSON]:
         """Ask the person what the agent asks, and send the answer. Raises CallPending, ToolFailed."""
@@ -218,15 +239,19 @@ class Talk:
             answer = self.context.ask(
                 key=str(row.answers), kind="form", prompt=self.prompt_of(task), schema=FORM, timeout_s=ANSWER_S
             )
-        except ToolFailed:  # declined, or not answered in time
+        except ToolFailed:
+            # Declined, or not answered in time.
             self.cancel(row)
             raise
-        number, row.answers = row.answers, row.answers + 1
-        row.save(update_fields=["answers"])  # before it is sent: an answer is never given twice
-        text = str((answer.value or {}).get("answer", "")) if isinstance(answer.value, dict) else str(answer.value)
+        number = row.answers
+        # Counted before it is sent: an answer is never given twice.
+        row.answers = number + 1
+        row.save(update_fields=["answers"])
+        text = read_form_answer(answer.value)
         try:
             return self.send(row, f"{call.id}-{number}", [{"text": text}], taskId=row.task)
-        except Unreached:  # nothing was sent: the same answer is sent when the agent is back
+        except Unreached:
+            # Nothing was sent: the same answer is sent when the agent is back.
             row.answers = number
             row.save(update_fields=["answers"])
             raise self.wait(row)
@@ -234,7 +259,9 @@ class Talk:
     def prompt_of(self, task: dict[str, JSON]) -> str:
         """Who asks, then the agent's own words, so that they cannot pass for ours."""
         host = urlsplit(self.url).hostname
-        message = clean_untrusted_text(get_remote_text((task.get("status") or {}).get("message")))[:4000]
+        status = task.get("status") or {}
+        question = clean_untrusted_text(get_remote_text(status.get("message")))
+        message = question[:4000]
         return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{message}"
 
     def send(self, row: RemoteTask, id: str, parts: list[JSON], **more: JSON) -> dict[str, JSON]:
@@ -243,11 +270,13 @@ class Talk:
         try:
             result = self.ask("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
         except Unreached:
+            # Nothing was sent.
             if not row.task:
-                row.delete()  # nothing was sent
+                row.delete()
             raise
         task = result.get("task")
-        if isinstance(result.get("message"), dict):  # an agent may answer without a task
+        # An agent may answer without a task.
+        if isinstance(result.get("message"), dict):
             task = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
         if not isinstance(task, dict) or not isinstance(task.get("id"), str):
             raise build_tool_failure("bad_answer", "The agent's answer is neither a task nor a message.")
@@ -260,6 +289,13 @@ class Talk:
 
     def ask(self, method: str, params: dict[str, JSON]) -> dict[str, JSON]:
         return call_remote_agent(self.connection, self.url, self.context.user_id, method, params)
+
+
+def read_form_answer(value: JSON) -> str:
+    """The text of a filled FORM."""
+    if isinstance(value, dict):
+        value = value.get("answer", "")
+    return str(value)
 
 
 def cancel_left(row: RemoteTask, user_id: int | None) -> None:
@@ -293,8 +329,11 @@ def call_remote_agent(
         return reply["result"]
     if method == "GetTask" and answer.status in BUSY:
         raise Away(f"{connection.name} answered {answer.status}.")
-    error = reply.get("error") if isinstance(reply.get("error"), dict) else {}
-    message = clean_untrusted_text(str(error.get("message", f"it answered {answer.status}")))[:1000]
+    error = reply.get("error")
+    if not isinstance(error, dict):
+        error = {}
+    words = str(error.get("message", f"it answered {answer.status}"))
+    message = clean_untrusted_text(words)[:1000]
     if method == "GetTask" and error.get("code") == NO_TASK:
         raise OutcomeUnknown(f"The agent does not know the task any more: {message}")
     raise build_tool_failure("remote_error", f"The agent refused the request: {message}")
@@ -321,11 +360,8 @@ class Answer:
 
 def exchange(connection: Connection, user_id: int | None, method: str, url: str, body: JSON = None) -> Answer:
     """Raises ToolFailed, OutcomeUnknown."""
-    headers = {
-        "A2A-Version": VERSION,
-        "Accept": "application/json",
-        **build_agent_secret_header(connection, user_id, url),
-    }
+    headers = {"A2A-Version": VERSION, "Accept": "application/json"}
+    headers |= build_agent_secret_header(connection, user_id, url)
     try:
         with (
             outbound.until(FETCH_S),
@@ -352,8 +388,9 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
 
 
 def build_agent_secret_header(connection: Connection, user_id: int | None, url: str) -> dict[str, str]:
+    host = urlsplit(url).hostname or ""
     try:
-        return secret_header(connection, user_id, urlsplit(url).hostname or "")
+        return secret_header(connection, user_id, host)
     except Invalid as error:
         raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
 
@@ -363,7 +400,9 @@ def build_agent_secret_header(connection: Connection, user_id: int | None, url: 
 
 def get_remote_state(task: dict[str, JSON]) -> str:
     status = task.get("status")
-    return str(status.get("state", "")) if isinstance(status, dict) else ""
+    if not isinstance(status, dict):
+        return ""
+    return str(status.get("state", ""))
 
 
 def build_remote_result(task: dict[str, JSON], context: ToolContext) -> ToolResult:
@@ -374,30 +413,48 @@ def build_remote_result(task: dict[str, JSON], context: ToolContext) -> ToolResu
     if state != ENDED[0]:
         message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {words[:1000]}"
         return ToolResult(ok=False, error={"code": "remote_failed", "message": message}, untrusted=True)
-    parts = [part for one in task.get("artifacts") or () if isinstance(one, dict) for part in list_remote_parts(one)]
-    text = "\n".join(filter(None, [*(part["text"] for part in parts if isinstance(part.get("text"), str)), words]))
-    value: dict[str, JSON] = {"text": cut_marked_text(text, TEXT_LIMIT)[0]}
+    texts: list[str] = []
+    data: list[JSON] = []
+    files: list[JSON] = []
+    for artifact in task.get("artifacts") or ():
+        for part in list_remote_parts(artifact):
+            if isinstance(part.get("text"), str):
+                texts.append(part["text"])
+            if "data" in part:
+                data.append(part["data"])
+            if "raw" in part or "url" in part:
+                files.append(store_remote_file(part, context))
+    text = "\n".join(filter(None, [*texts, words]))
+    cut_text, _, _ = cut_marked_text(text, TEXT_LIMIT)
+    value: dict[str, JSON] = {"text": cut_text}
     if isinstance(task.get("contextId"), str):
         value["context"] = task["contextId"][:200]
-    if data := [part["data"] for part in parts if "data" in part]:
+    if data:
         value["data"] = data
-    if files := [store_remote_file(part, context) for part in parts if "raw" in part or "url" in part]:
+    if files:
         value["files"] = files
     return ToolResult(ok=True, value=value, untrusted=True)
 
 
 def list_remote_parts(message: JSON) -> list[dict[str, JSON]]:
     parts = message.get("parts") if isinstance(message, dict) else None
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    if not isinstance(parts, list):
+        return []
+    return [part for part in parts if isinstance(part, dict)]
 
 
 def get_remote_text(message: JSON) -> str:
-    return "\n".join(part["text"] for part in list_remote_parts(message) if isinstance(part.get("text"), str))
+    texts = []
+    for part in list_remote_parts(message):
+        if isinstance(part.get("text"), str):
+            texts.append(part["text"])
+    return "\n".join(texts)
 
 
 def store_remote_file(part: dict[str, JSON], context: ToolContext) -> dict[str, JSON]:
     """Bytes become a file of the run; an address is only named."""
-    name, kind = str(part.get("filename") or "file"), str(part.get("mediaType") or "")
+    name = str(part.get("filename") or "file")
+    kind = str(part.get("mediaType") or "")
     if "raw" not in part:
         return {"url": str(part["url"])[:2000], "name": name}
     try:

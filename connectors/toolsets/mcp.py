@@ -31,7 +31,8 @@ from .sessions import Kept, drop_all
 
 __all__ = ["McpToolset", "drop_all", "fetch_server_tools"]
 
-LISTED_S = 60.0  # how long a list of tools is used before it is read again; a server may say: less
+# How long a list of tools is used before it is read again; a server may say: less.
+LISTED_S = 60.0
 LEAST_S = 5.0
 LIST_S = 30.0
 JSON = Any
@@ -54,7 +55,8 @@ def fetch_server_tools(connection: Connection, user_id: int | None) -> Listing:
 def fetch_offers(kept: Kept, until: float, *, again: bool = False) -> list[Offered]:
     """The server's tools, and those that read its resources and prompts. `again`: look anew whether it has any."""
     session = kept.session
-    offers = [read_offer(tool, is_http=kept.is_shared, session=session) for tool in session.list_tools(until)]
+    tools = session.list_tools(until)
+    offers = [read_offer(tool, is_http=kept.is_shared, session=session) for tool in tools]
     offers += reading.find_offers(session, kept.found, until, again=again)
     kept.hashes = hash_definitions(offers)
     kept.listed_at = monotonic()
@@ -67,7 +69,8 @@ def hash_definitions(offers: list[Offered]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for offer in offers:
         problem = offer.problem
-        if counts[offer.name] > 1:  # only then: a check of the schema takes time
+        # Only if a name occurs twice: a check of the schema takes time.
+        if counts[offer.name] > 1:
             problem = find_offer_problem(offer, set(hashes))
         if not problem:
             hashes[offer.name] = hash_json(offer.definition())
@@ -76,12 +79,18 @@ def hash_definitions(offers: list[Offered]) -> dict[str, str]:
 
 def read_offer(tool: dict[str, JSON], *, is_http: bool = True, session: Session | None = None) -> Offered:
     """One entry of tools/list. Its annotations are claims that only count after approval."""
-    is_task = demands_task(tool.get("execution"))
-    schema, output = tool.get("inputSchema"), tool.get("outputSchema")
+    schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         schema = {}
+    output = tool.get("outputSchema")
     if not isinstance(output, dict):
         output = None
+    # Headers repeat marked arguments; a program gets none.
+    problem = header_problem(schema) if is_http else ""
+    details: dict[str, JSON] = {}
+    if demands_task(tool.get("execution")):
+        details["task"] = True
+        problem = problem or task_problem(session)
     words = tool.get("description") or tool.get("title") or ""
     return Offered(
         name=str(tool.get("name", "")),
@@ -89,14 +98,16 @@ def read_offer(tool: dict[str, JSON], *, is_http: bool = True, session: Session 
         input_schema=drop_unusable_patterns({"type": "object", **schema}),
         output_schema=output,
         effect=claimed_effect(tool.get("annotations")),
-        details={"task": True} if is_task else {},
-        problem=(header_problem(schema) if is_http else "") or (task_problem(session) if is_task else ""),
+        details=details,
+        problem=problem,
     )
 
 
 def demands_task(execution: JSON) -> bool:
     """Whether a tool can only be called as a task (2025-11-25)."""
-    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
+    if not isinstance(execution, dict):
+        return False
+    return execution.get("taskSupport") == "required"
 
 
 def task_problem(session: Session | None) -> str:
@@ -116,12 +127,16 @@ def header_problem(schema: JSON) -> str:
 
 
 def claimed_effect(annotations: JSON) -> str:
+    """What the tool says of itself; what it does not say is taken for the worst (as MCP has it)."""
     hints = annotations if isinstance(annotations, dict) else {}
     if hints.get("readOnlyHint") is True:
-        return Tool.Effect.READ_OUT  # its arguments go to somebody else's server
+        # Its arguments go to somebody else's server.
+        return Tool.Effect.READ_OUT
     if hints.get("destructiveHint", True) is not False:
         return Tool.Effect.DESTRUCTIVE
-    return Tool.Effect.IDEMPOTENT if hints.get("idempotentHint") is True else Tool.Effect.WRITE
+    if hints.get("idempotentHint") is True:
+        return Tool.Effect.IDEMPOTENT
+    return Tool.Effect.WRITE
 
 
 # -- a call --------------------------------------------------------------------------------------------------------
@@ -146,7 +161,8 @@ class McpToolset:
             raise
         remote.count((monotonic() - started) * 1000)
         connection.mark_ok()
-        return build_mcp_result(answer, tool, heard.printed, with_files_stored(answer, tool, context))
+        stored = with_files_stored(answer, tool, context)
+        return build_mcp_result(answer, tool, heard.printed, stored)
 
     def answer(self, making: "Making") -> dict[str, JSON]:
         """The server's answer; a question of it to the person is asked, and the call continued later."""
@@ -154,9 +170,11 @@ class McpToolset:
         rounds = questions.list_earlier_rounds(context)
         try:
             while True:
-                results = [questions.build_round_results(one, connection, context) for one in rounds]  # or CallPending
+                # Raises CallPending while the person has not answered.
+                results = [questions.build_round_results(one, connection, context) for one in rounds]
                 try:
-                    return making.read(making.go_on(rounds, results))
+                    answer = making.go_on(rounds, results)
+                    return making.read(answer)
                 except InputRequired as error:
                     rounds.append(questions.next_round(error, rounds))
                     making.leave(rounds[-1])
@@ -173,7 +191,8 @@ class Making:
     tool: ToolSpec
     call: ToolCall
     connection: Connection
-    details: dict[str, JSON]  # of the offer: how it is called
+    # Of the offer: how the tool is called.
+    details: dict[str, JSON]
     context: ToolContext
     until: float
     heard: Heard
@@ -197,10 +216,14 @@ class Making:
         state = rounds[-1].state if rounds else None
         if state is None:
             return self.start(questions.replay(rounds, results, self.context))
+        answers = results[-1]
         listen = questions.fresh(self.context)
         if "session_id" in state:
-            return self.resume(state, results[-1], self.listener(listen))
-        return self.start(listen, {**({"inputResponses": results[-1]} if results[-1] else {}), **state["more"]})
+            return self.resume(state, answers, self.listener(listen))
+        more = dict(state["more"])
+        if answers:
+            more["inputResponses"] = answers
+        return self.start(listen, more)
 
     def start(self, listen: questions.Answering, more: dict[str, JSON] | None = None) -> dict[str, JSON]:
         """If the server has closed the session, it is opened again once; any other failure ends the
@@ -219,12 +242,18 @@ class Making:
         arguments = self.call.arguments
         with self.doubtful():
             if self.method:
-                params = {**reading.check_reading_params(self.method, arguments), **(more or {})}
+                params = reading.check_reading_params(self.method, arguments)
+                params |= more or {}
                 return kept.session.call(self.method, params, self.until, listener=listener)
             return kept.session.call_tool(
-                self.tool.source["tool"], arguments, self.until, schema=self.tool.input_schema, listener=listener,
-                more=more, as_task=bool(self.details.get("task")),
-            )  # fmt: skip
+                self.tool.source["tool"],
+                arguments,
+                self.until,
+                schema=self.tool.input_schema,
+                listener=listener,
+                more=more,
+                as_task=bool(self.details.get("task")),
+            )
 
     def resume(self, state: dict[str, JSON], answers: dict[str, JSON], listener: Listener) -> dict[str, JSON]:
         """Read the rest of a stream that was left, in the session that it belongs to."""
@@ -236,8 +265,9 @@ class Making:
 
     def leave(self, request_round: Round) -> None:
         """The session of a stream that was left must not be ended at the server."""
-        if request_round.state is not None and "session_id" in request_round.state:
-            sessions.remove_left_session(self.connection, request_round.state["session_id"])
+        state = request_round.state
+        if state is not None and "session_id" in state:
+            sessions.remove_left_session(self.connection, state["session_id"])
 
     @contextmanager
     def doubtful(self) -> Iterator[None]:
@@ -253,7 +283,8 @@ class Making:
 
 def check_pin(tool: ToolSpec, connection: Connection, kept: Kept, until: float) -> None:
     """The tool still matches its pin; otherwise it is switched off until a user approves it again."""
-    name, pin = tool.source["tool"], tool.source["pin"]
+    name = tool.source["tool"]
+    pin = tool.source["pin"]
     if not is_fresh(kept):
         offers = fetch_offers(kept, until)
         if kept.hashes.get(name) != pin:
@@ -271,8 +302,11 @@ def is_fresh(kept: Kept) -> bool:
     """May the last list still be used? A server's own limit counts if it is shorter than ours."""
     if not kept.listed_at or kept.session.tools_changed:
         return False
-    ttl = kept.session.list_ttl_s
-    return monotonic() - kept.listed_at <= (LISTED_S if ttl is None else max(LEAST_S, min(ttl, LISTED_S)))
+    lifetime = LISTED_S
+    if kept.session.list_ttl_s is not None:
+        # A server that says 0 is not asked before every call.
+        lifetime = max(LEAST_S, min(kept.session.list_ttl_s, LISTED_S))
+    return monotonic() - kept.listed_at <= lifetime
 
 
 def load_tool_source(tool: ToolSpec, user_id: int) -> tuple[Connection, RemoteTool]:

@@ -4,6 +4,7 @@ What the server asked and how its call goes on is kept with each input request, 
 on after the person has answered.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +19,10 @@ from connectors.mcp.exceptions import InputRequired
 from connectors.mcp.messages import get_url_host
 from connectors.models import Connection
 
-ANSWER_S = 24 * 3600.0  # how long a question to the person stays open
-MAX_ROUNDS = 10  # questions in a row that one call may ask
+# How long a question to the person stays open.
+ANSWER_S = 24 * 3600.0
+# Questions in a row that one call may ask.
+MAX_ROUNDS = 10
 MAX_QUESTIONS = 10
 LONGEST = 4000
 PRIMITIVE = frozenset(["string", "number", "integer", "boolean", "array"])
@@ -42,8 +45,11 @@ class Round:
 
 def list_earlier_rounds(context: ToolContext) -> list[Round]:
     """The earlier rounds of this call; none for a call that starts."""
-    rows = {row["number"]: Round(**row) for row in (context.asked() if context.asked else [])}
-    return [rows[number] for number in sorted(rows)]
+    if context.asked is None:
+        return []
+    # Each question of a round is kept with the whole round.
+    rounds = {row["number"]: Round(**row) for row in context.asked()}
+    return [rounds[number] for number in sorted(rounds)]
 
 
 def next_round(error: InputRequired, before: list[Round]) -> Round:
@@ -52,17 +58,19 @@ def next_round(error: InputRequired, before: list[Round]) -> Round:
         raise build_tool_failure(
             "too_many_questions", f"The server asks more than {MAX_ROUNDS} times, or too much at once."
         )
-    requests = {}
+    requests: dict[str, JSON] = {}
     for key, request in error.requests.items():
         if not isinstance(request, dict):
             raise build_tool_failure("bad_answer", "The server's question cannot be read.")
         requests[str(key)[:100]] = parse_server_request(request)
-    return Round(before[-1].number + 1 if before else 0, requests, error.state)
+    number = before[-1].number + 1 if before else 0
+    return Round(number, requests, error.state)
 
 
 def parse_server_request(request: dict[str, JSON]) -> dict[str, JSON]:
     """A request that Muster answers, with what is needed of it. Raises ToolFailed."""
-    method, params = request.get("method"), request.get("params")
+    method = request.get("method")
+    params = request.get("params")
     if method == "roots/list":
         return {"method": method}
     if method != "elicitation/create":
@@ -81,15 +89,19 @@ def find_question_refusal(params: dict[str, JSON]) -> str:
     """Why a person cannot be asked this, or ""."""
     if params.get("mode", "form") == "url":
         url = params.get("url")
-        return "" if isinstance(url, str) and is_web_address(url) else "its address is not a web address"
+        if isinstance(url, str) and is_web_address(url):
+            return ""
+        return "its address is not a web address"
     form = params.get("requestedSchema")
-    rules = form.get("properties") if isinstance(form, dict) else None
-    if not isinstance(form, dict) or form.get("type") != "object" or not isinstance(rules, dict):
+    if not isinstance(form, dict) or form.get("type") != "object" or not isinstance(form.get("properties"), dict):
         return "its form is not an object with fields"
-    if not all(isinstance(rule, dict) and rule.get("type") in PRIMITIVE for rule in rules.values()):
-        return "its fields are not simple values"
+    for rule in form["properties"].values():
+        if not isinstance(rule, dict) or rule.get("type") not in PRIMITIVE:
+            return "its fields are not simple values"
     problems = schema.check_schema(form)
-    return f"its form cannot be used ({problems[0]['message']})" if problems else ""
+    if problems:
+        return f"its form cannot be used ({problems[0]['message']})"
+    return ""
 
 
 def is_web_address(url: str) -> bool:
@@ -102,18 +114,21 @@ def is_web_address(url: str) -> bool:
 
 def build_round_results(request_round: Round, connection: Connection, context: ToolContext) -> dict[str, JSON]:
     """The result for each request of a round. Raises CallPending while the person has not answered."""
-    return {
-        key: {"roots": []}
-        if request["method"] == "roots/list"
-        else build_question_result(key, request, request_round, connection, context)
-        for key, request in request_round.asked.items()
-    }
+    results: dict[str, JSON] = {}
+    for key, request in request_round.asked.items():
+        if request["method"] == "roots/list":
+            # Muster shows servers no folders.
+            results[key] = {"roots": []}
+        else:
+            results[key] = build_question_result(key, request, request_round, connection, context)
+    return results
 
 
 def build_question_result(
     key: str, request: dict[str, JSON], request_round: Round, connection: Connection, context: ToolContext
 ) -> dict[str, JSON]:
     params = request["params"]
+    is_visit = "url" in params
     if context.ask is None:
         return {"action": "cancel"}
     try:
@@ -122,15 +137,19 @@ def build_question_result(
             kind="form",
             prompt=render_question_prompt(params, connection),
             schema=params.get("requestedSchema", NO_FIELDS),
-            arguments={"url": params["url"]} if "url" in params else {},
+            arguments={"url": params["url"]} if is_visit else {},
             timeout_s=ANSWER_S,
             state=request_round.as_json(),
         )
     except ToolFailed as error:
-        return {"action": "cancel" if error.code == "input_expired" else "decline"}
+        # The words of MCP: the person said no, or said nothing.
+        action = "cancel" if error.code == "input_expired" else "decline"
+        return {"action": action}
     if not answer.ok:
         return {"action": "decline"}
-    return {"action": "accept"} if "url" in params else {"action": "accept", "content": answer.value}
+    if is_visit:
+        return {"action": "accept"}
+    return {"action": "accept", "content": answer.value}
 
 
 def render_question_prompt(params: dict[str, JSON], connection: Connection) -> str:
@@ -145,19 +164,29 @@ def render_question_prompt(params: dict[str, JSON], connection: Connection) -> s
 
 def fresh(context: ToolContext) -> Answering:
     """Every question is new: the person must be asked (None), unless that cannot be."""
-    return lambda params: {"action": "cancel"} if context.ask is None or find_question_refusal(params) else None
+
+    def answer(params: dict[str, JSON]) -> dict[str, JSON] | None:
+        if context.ask is None or find_question_refusal(params):
+            return {"action": "cancel"}
+        return None
+
+    return answer
 
 
 def replay(rounds: list[Round], result_sets: list[dict[str, JSON]], context: ToolContext) -> Answering:
     """For a call that is made again from the start: each answer is used once, for the same question."""
-    answers: dict[str, list[JSON]] = {}
+    answers: dict[str, list[JSON]] = defaultdict(list)
     for request_round, results in zip(rounds, result_sets, strict=True):
         for key, result in results.items():
-            answers.setdefault(build_question_hash(request_round.asked[key].get("params", {})), []).append(result)
+            params = request_round.asked[key].get("params", {})
+            answers[build_question_hash(params)].append(result)
+    answer_new_question = fresh(context)
 
     def answer(params: dict[str, JSON]) -> dict[str, JSON] | None:
         remaining = answers.get(build_question_hash(params))
-        return remaining.pop(0) if remaining else fresh(context)(params)
+        if not remaining:
+            return answer_new_question(params)
+        return remaining.pop(0)
 
     return answer
 

@@ -14,9 +14,12 @@ from connectors.mcp.session import JSON, Session
 from connectors.remote import Offered
 
 PROBE_S = 5.0
-LONGEST = 2000  # characters of one text in a list
-MOST = 1000  # entries of one page that are shown
-UNUSABLE = frozenset(["cancelled", "server_unreachable", "private_address", "busy"])  # also for the server's tools
+# Characters of one text in a list.
+LONGEST = 2000
+# Entries of one page that are shown.
+MOST = 1000
+# Failures after which the server's tools cannot be used either.
+UNUSABLE = frozenset(["cancelled", "server_unreachable", "private_address", "busy"])
 CURSOR = {"cursor": {"type": "string", "description": "`next_cursor` of the page before; leave it out for the first."}}
 PAGE = {"type": "object", "properties": CURSOR, "additionalProperties": False}
 ONE_RESOURCE = {
@@ -67,9 +70,11 @@ def find_offers(session: Session, lists: dict[str, bool], until: float, *, again
             lists[method] = False
         elif again or method not in lists:
             lists[method] = has_rows(session, method, until, before=lists.get(method, True))
-    methods = [method for method in LISTS if lists[method]]
-    methods += [method for method, needed in READS.items() if any(lists[one] for one in needed)]
-    return [build_reading_offer(method) for method in methods]
+    offers = [build_reading_offer(method) for method in LISTS if lists[method]]
+    for method, needed in READS.items():
+        if any(lists[one] for one in needed):
+            offers.append(build_reading_offer(method))
+    return offers
 
 
 def has_rows(session: Session, method: str, until: float, *, before: bool) -> bool:
@@ -102,7 +107,8 @@ def check_reading_params(method: str, arguments: dict[str, JSON]) -> dict[str, J
     for name in ("cursor", "uri", "name"):
         if name in arguments and not isinstance(arguments[name], str):
             raise RetryTool(f"“{name}” must be a text.")
-    return {name: arguments[name] for name in SCHEMAS[method]["properties"] if name in arguments}
+    names = SCHEMAS[method]["properties"]
+    return {name: arguments[name] for name in names if name in arguments}
 
 
 def build_reading_answer(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
@@ -118,7 +124,9 @@ def build_reading_answer(method: str, result: dict[str, JSON]) -> dict[str, JSON
     for message in list_answer_rows(result, "messages"):
         content.append({"type": "text", "text": f"{str(message.get('role', ''))[:40]}:"})
         parts = message.get("content")
-        content += parts if isinstance(parts, list) else [parts]
+        if not isinstance(parts, list):
+            parts = [parts]
+        content += parts
     return {"content": content}
 
 
@@ -134,17 +142,23 @@ def build_listing_page(method: str, result: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def clean_listed_row(row: dict[str, JSON]) -> dict[str, JSON]:
-    texts = {name: row[name] for name in TEXTS if row.get(name) and isinstance(row[name], str)}
-    shown: dict[str, JSON] = {name: clean_listed_text(text) for name, text in texts.items()}
+    cleaned: dict[str, JSON] = {}
+    for name in TEXTS:
+        text = row.get(name)
+        if text and isinstance(text, str):
+            cleaned[name] = clean_listed_text(text)
     if isinstance(row.get("size"), int):
-        shown["size"] = row["size"]
+        cleaned["size"] = row["size"]
     if arguments := list_answer_rows(row, "arguments", is_optional=True):
-        shown["arguments"] = [clean_prompt_argument(one) for one in arguments[:MOST]]
-    return shown
+        cleaned["arguments"] = [clean_prompt_argument(one) for one in arguments[:MOST]]
+    return cleaned
 
 
 def clean_prompt_argument(row: dict[str, JSON]) -> dict[str, JSON]:
-    return {**clean_listed_row({**row, "arguments": None}), "required": row.get("required") is True}
+    # An argument has no arguments of its own; a server that sends some must not lead in circles.
+    cleaned = clean_listed_row({**row, "arguments": None})
+    cleaned["required"] = row.get("required") is True
+    return cleaned
 
 
 def clean_listed_text(text: str) -> str:

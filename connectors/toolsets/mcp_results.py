@@ -20,19 +20,24 @@ def build_mcp_result(
     Structured content wins over text, unless it is null. If the tool has an output schema, the value that the
     server sent must match it.
     """
-    stored = answer if stored is None else stored
-    shown = render_answer_content(stored.get("content"))
+    if stored is None:
+        stored = answer
+    text = render_answer_content(stored.get("content"))
     structured = stored.get("structuredContent")
     if answer.get("isError"):
-        message = shown
-        if not shown and structured is not None:
+        message = text
+        if not text and structured is not None:
             message = json.dumps(structured)
         error = {"code": "tool_error", "message": message[:MESSAGE_LIMIT] or "the tool failed"}
         return ToolResult(ok=False, error=error, printed=printed, untrusted=True)
     if tool.output_schema is None:
-        value = shown if structured is None else structured
+        value = structured
+        if structured is None:
+            value = text
         return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
-    if problems := schema.validate(tool.output_schema, read_output_value(answer)):
+    # What was sent is checked: in the stored answer, names of files stand in place of their content.
+    problems = schema.validate(tool.output_schema, read_output_value(answer))
+    if problems:
         return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
     return ToolResult(ok=True, value=read_output_value(stored), printed=printed, untrusted=True)
 
@@ -40,23 +45,28 @@ def build_mcp_result(
 def read_output_value(answer: dict[str, JSON]) -> JSON:
     """What a tool with an output schema answers."""
     structured = answer.get("structuredContent")
-    return parse_json_text(render_answer_content(answer.get("content"))) if structured is None else structured
+    if structured is not None:
+        return structured
+    text = render_answer_content(answer.get("content"))
+    return parse_json_text(text)
 
 
 def render_answer_content(parts: JSON) -> str:
     """The parts of an answer as one text, which is cut and marked if it is long."""
     if not isinstance(parts, list):
         return ""
-    texts = [render_answer_part(part) for part in parts]
-    return cut_marked_text("\n".join(filter(None, texts)), TEXT_LIMIT)[0]
+    texts = map(render_answer_part, parts)
+    text = "\n".join(filter(None, texts))
+    cut_text, _, _ = cut_marked_text(text, TEXT_LIMIT)
+    return cut_text
 
 
 def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
-    where, what = problems[0]["path"] or "/", problems[0]["message"]
-    return {
-        "code": "output_invalid",
-        "message": f"The call was made, but its result does not match the tool's output schema: {where}: {what}",
-    }
+    first = problems[0]
+    where = first["path"] or "/"
+    what = first["message"]
+    message = f"The call was made, but its result does not match the tool's output schema: {where}: {what}"
+    return {"code": "output_invalid", "message": message}
 
 
 def parse_json_text(text: str) -> JSON:
@@ -73,16 +83,21 @@ def render_answer_part(part: JSON) -> str:
         return ""
     if part.get("type") == "text":
         return clean_untrusted_text(str(part.get("text", "")))
-    resource = part["resource"] if isinstance(part.get("resource"), dict) else {}
+    resource = part.get("resource")
+    if not isinstance(resource, dict):
+        resource = {}
     if isinstance(resource.get("text"), str):
         return clean_untrusted_text(resource["text"])
     if part.get("type") == "resource_link":
-        named = [str(part.get(name)) for name in ("title", "name", "uri", "description") if part.get(name)]
-        return clean_untrusted_text(f"[resource: {' · '.join(named)}]")[:MESSAGE_LIMIT]
+        words = [str(part[name]) for name in ("title", "name", "uri", "description") if part.get(name)]
+        return clean_untrusted_text(f"[resource: {' · '.join(words)}]")[:MESSAGE_LIMIT]
     kind = str(part.get("mimeType") or resource.get("mimeType") or part.get("type") or "content")[:100]
     data = part.get("data") or resource.get("blob")
-    size = f", {len(data) * 3 // 4} bytes" if isinstance(data, str) else ""
-    return clean_untrusted_text(f"[left out: {kind}{size}]")
+    if not isinstance(data, str):
+        return clean_untrusted_text(f"[left out: {kind}]")
+    # Four characters of Base64 stand for three bytes.
+    size = len(data) * 3 // 4
+    return clean_untrusted_text(f"[left out: {kind}, {size} bytes]")
 
 
 class Heard:
@@ -104,16 +119,21 @@ class Heard:
         now = self._clock()
         if self._emit is None or now < self._next or self._told >= self.LINES:
             return
-        self._next, self._told = now + self.PAUSE_S, self._told + 1
-        message = clean_untrusted_text(str(params.get("message") or ""))[: self.LINE_LIMIT]
-        self._emit("tool.progress", {"message": message, "fraction": find_progress_fraction(params)})
+        self._next = now + self.PAUSE_S
+        self._told += 1
+        message = clean_untrusted_text(str(params.get("message") or ""))
+        fraction = find_progress_fraction(params)
+        self._emit("tool.progress", {"message": message[: self.LINE_LIMIT], "fraction": fraction})
 
     def log(self, params: dict[str, JSON]) -> None:
         if len(self._lines) >= self.LINES:
             return
-        data = params.get("data")
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        self._lines.append(f"{str(params.get('level', 'info'))[:20]}: {clean_untrusted_text(text)[: self.LINE_LIMIT]}")
+        text = params.get("data")
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False)
+        level = str(params.get("level", "info"))[:20]
+        line = clean_untrusted_text(text)[: self.LINE_LIMIT]
+        self._lines.append(f"{level}: {line}")
 
     @property
     def printed(self) -> str:
@@ -121,11 +141,16 @@ class Heard:
 
 
 def find_progress_fraction(params: dict[str, JSON]) -> float | None:
-    done, total = params.get("progress"), params.get("total")
+    """Between 0 and 1; None if the server does not say how much there is."""
+    done = params.get("progress")
+    total = params.get("total")
     if not is_json_number(done) or not is_json_number(total) or total <= 0:
         return None
     return min(1.0, max(0.0, done / total))
 
 
 def is_json_number(value: JSON) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    # For Python, true and false are numbers.
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float))

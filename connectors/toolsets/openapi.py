@@ -31,7 +31,8 @@ from .mcp import load_tool_source
 from .openapi_requests import build_request
 
 log = logging.getLogger(__name__)
-ANSWER_LIMIT = 1024 * 1024  # bytes
+# Bytes of one answer.
+ANSWER_LIMIT = 1024 * 1024
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
 CHECK_S = 10.0
@@ -52,11 +53,12 @@ def import_document(
     operation) in place of those that the methods suggest; what changes later is switched off until it is
     approved. Raises Invalid.
     """
-    where, operations = parse_openapi_document(
-        text or fetch_openapi_text(url), only, base_url or connection.base_url, url
-    )
+    document = text or fetch_openapi_text(url)
+    where, operations = parse_openapi_document(document, only, base_url or connection.base_url, url)
     offers = list(operations)
-    if unknown := set(effects or {}) - {offered.name for offered in offers}:
+    names = {offered.name for offered in offers}
+    unknown = (effects or {}).keys() - names
+    if unknown:
         raise Invalid(f"The document has no operation “{min(unknown)[:256]}”.", code="unknown_operation")
     if where != connection.base_url:
         save_server_address(connection, where)
@@ -69,7 +71,8 @@ def preview_document(
     """{"base_url", "usable", "total", "operations"}: what an import would bring, with the effect of each, and why
     some cannot become tools. Stores nothing. Raises Invalid.
     """
-    where, offers = parse_openapi_document(text or fetch_openapi_text(url), only, base_url or connection.base_url, url)
+    document = text or fetch_openapi_text(url)
+    where, offers = parse_openapi_document(document, only, base_url or connection.base_url, url)
     operations = compare_offered_tools(connection, offers)
     usable = sum(one["state"] != "refused" for one in operations)
     return {"base_url": where, "usable": usable, "total": len(operations), "operations": operations}
@@ -142,7 +145,8 @@ def fetch_openapi_text(url: str) -> str:
         ):
             if response.status_code != 200:
                 raise Invalid(f"The document's address answered {response.status_code}.", code="document_missing")
-            return outbound.read_body(response, MAX_TEXT).decode("utf-8", "replace")
+            body = outbound.read_body(response, MAX_TEXT)
+            return body.decode("utf-8", "replace")
     except outbound.AddressRefused as error:
         raise Invalid(str(error), code="document_missing")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -156,11 +160,13 @@ class HttpToolset:
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         connection, remote = load_tool_source(tool, context.user_id)
         self.check_pin(tool, remote)
-        started, error = monotonic(), ""
+        started = monotonic()
+        error = ""
         try:
             with outbound.until(seconds_left(tool, context)):
                 result = self.exchange(tool, connection, remote, call, context.user_id)
-            error = "" if result.ok else str(result.error)
+            if not result.ok:
+                error = str(result.error)
             return result
         except Throttled as problem:
             error = str(problem)
@@ -172,9 +178,11 @@ class HttpToolset:
             remote.count((monotonic() - started) * 1000, error)
 
     def check_pin(self, tool: ToolSpec, remote: RemoteTool) -> None:
-        if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
+        is_pinned = remote.is_offered and not remote.is_changed and remote.pinned_hash == tool.source.get("pin")
+        if not is_pinned:
             raise build_tool_failure("definition_changed", f"“{tool.name}” has changed; a user must approve it again.")
-        if "parameters" not in remote.offered["details"]:  # an import of before 27 November 2026
+        # An import of before 27 November 2026 does not say how each parameter is written.
+        if "parameters" not in remote.offered["details"]:
             raise build_tool_failure(
                 "definition_changed",
                 f"An earlier version of Muster imported “{tool.name}”: import the document again and approve it.",
@@ -186,8 +194,9 @@ class HttpToolset:
         details = remote.offered["details"]
         address = details.get("server") or connection.base_url
         request = build_request(address, details, call.arguments)
+        host = urlsplit(address).hostname or ""
         try:
-            headers = secret_header(connection, user_id, urlsplit(address).hostname or "")
+            headers = secret_header(connection, user_id, host)
         except Invalid as error:
             raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
         request["headers"] |= headers
@@ -204,8 +213,10 @@ class HttpToolset:
         except httpx2.HTTPError as error:
             raise broken(connection, tool, error)
         connection.mark_ok()
-        if response.status_code == 429 and (wait := retry_after(response.headers)):
-            raise Throttled(connection.name, wait)
+        if response.status_code == 429:
+            wait = retry_after(response.headers)
+            if wait:
+                raise Throttled(connection.name, wait)
         return build_service_result(response, body)
 
 
@@ -223,27 +234,33 @@ def broken(connection: Connection, tool: ToolSpec, error: httpx2.HTTPError) -> T
 
 def build_service_result(response: httpx2.Response, body: bytes) -> ToolResult:
     """JSON as it is, else text; an error of the service becomes the tool's error, with its message."""
-    text = decode(body, response.charset_encoding or "") if is_text_response(response) else ""
-    shown = cut_marked_text(text, TEXT_LIMIT)[0]
+    text = ""
+    if is_text_response(response):
+        whole_text = decode(body, response.charset_encoding or "")
+        text, _, _ = cut_marked_text(whole_text, TEXT_LIMIT)
     status = response.status_code
     if status >= 300:
-        message = f"the service answered {status}: {shown[:1000]}"
+        message = f"the service answered {status}: {text[:1000]}"
         return ToolResult(ok=False, error={"code": "http_error", "status": status, "message": message}, untrusted=True)
-    return ToolResult(
-        ok=True, value={"status": status, "body": parse_service_body(response, body, shown)}, untrusted=True
-    )
+    content = parse_service_body(response, body, text)
+    return ToolResult(ok=True, value={"status": status, "body": content}, untrusted=True)
 
 
 def parse_service_body(response: httpx2.Response, body: bytes, text: str) -> JSON:
+    kind = response.headers.get("content-type", "unknown content")
+    # The beginning of a long JSON text is no JSON.
     if "json" in response.headers.get("content-type", "") and len(text) < TEXT_LIMIT:
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
             return text
-    kind = response.headers.get("content-type", "unknown content")
-    return text if is_text_response(response) else f"[left out: {kind}, {len(body)} bytes]"
+    if is_text_response(response):
+        return text
+    return f"[left out: {kind}, {len(body)} bytes]"
 
 
 def is_text_response(response: httpx2.Response) -> bool:
     kind = response.headers.get("content-type", "text/plain")
-    return kind.startswith("text/") or any(word in kind for word in ("json", "xml", "javascript", "urlencoded"))
+    if kind.startswith("text/"):
+        return True
+    return any(word in kind for word in ("json", "xml", "javascript", "urlencoded"))

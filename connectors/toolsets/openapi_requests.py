@@ -13,34 +13,44 @@ from urllib.parse import quote
 from agents.tools import RetryTool
 
 ACCEPT = "application/json, text/*;q=0.8, */*;q=0.1"
-RESERVED = ":/?[]@!$'()*,;"  # of an address, without what would end a value
-RESERVED_IN_SEGMENT = ":[]@!$'()*,;"  # also without what would end a segment
+# Characters of an address, without what would end a value.
+RESERVED = ":/?[]@!$'()*,;"
+# Also without what would end a segment.
+RESERVED_IN_SEGMENT = ":[]@!$'()*,;"
 JSON = Any
 
 
 def build_request(base_url: str, details: dict[str, JSON], arguments: dict[str, JSON]) -> dict[str, JSON]:
     """The request as httpx2 takes it. Each path parameter stays one segment. Raises RetryTool."""
-    path, queries, cookies = details["path"], [], []
+    path = details["path"]
+    queries: list[str] = []
+    cookies: list[str] = []
     headers = {"Accept": ACCEPT}
     for parameter in details["parameters"]:
+        name = parameter["name"]
+        place = parameter["in"]
         value = arguments.get(parameter["argument"])
-        if value is None and parameter["in"] != "path":
+        if value is None and place != "path":
             continue
-        if parameter["in"] == "path":
-            path = path.replace("{" + parameter["name"] + "}", write_segment(parameter, value))
-        elif parameter["in"] == "query":
-            queries.append(write_query(parameter["name"], parameter, value))
-        elif parameter["in"] == "cookie":
+        if place == "path":
+            path = path.replace("{" + name + "}", write_segment(parameter, value))
+        elif place == "query":
+            queries.append(write_query(name, parameter, value))
+        elif place == "cookie":
             cookies.append(write_cookie(parameter, value))
         else:
-            headers[parameter["name"]] = write_header(parameter, value)
-    if any(segment in (".", "..") for segment in path.partition("?")[0].split("/")):
+            headers[name] = write_header(parameter, value)
+    segments = path.partition("?")[0].split("/")
+    if "." in segments or ".." in segments:
         raise RetryTool("The parameters of the path make a segment of dots, which would lead to another path.")
-    if any(cookies):
-        headers["Cookie"] = "; ".join(filter(None, cookies))
-    request: dict[str, JSON] = {"url": base_url + path, "headers": headers}
-    if query := "&".join(filter(None, queries)):
-        request["url"] += ("&" if "?" in path else "?") + query
+    cookie = "; ".join(filter(None, cookies))
+    if cookie:
+        headers["Cookie"] = cookie
+    url = base_url + path
+    query = "&".join(filter(None, queries))
+    if query:
+        url += ("&" if "?" in path else "?") + query
+    request: dict[str, JSON] = {"url": url, "headers": headers}
     if details["body"] and "body" in arguments:
         request |= write_body(details["body"], arguments["body"], headers)
     return request
@@ -50,7 +60,8 @@ def build_request(base_url: str, details: dict[str, JSON], arguments: dict[str, 
 
 
 def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
-    name, style = parameter["name"], parameter["style"]
+    name = parameter["name"]
+    style = parameter["style"]
     if value is None or value in ([], {}):
         raise RetryTool(f"“{name}” must not be empty.")
     if style == "json":
@@ -60,7 +71,8 @@ def write_segment(parameter: dict[str, JSON], value: JSON) -> str:
     if style == "matrix":
         text = write_matrix(name, value, is_exploded, safe)
     elif style == "label":
-        text = "." + join_value(value, "." if is_exploded else ",", is_exploded, safe)
+        delimiter = "." if is_exploded else ","
+        text = "." + join_value(value, delimiter, is_exploded, safe)
     else:
         text = join_value(value, ",", is_exploded, safe)
     if text in ("", ".", ".."):
@@ -75,7 +87,10 @@ def write_matrix(name: str, value: JSON, is_exploded: bool, safe: str) -> str:
     if isinstance(value, list) and is_exploded:
         return "".join(f";{key}={escape(one, safe)}" for one in drop_nulls(value))
     text = join_value(value, ",", False, safe)
-    return f";{key}={text}" if text else f";{key}"
+    # RFC 6570 writes no “=” before an empty value here.
+    if not text:
+        return f";{key}"
+    return f";{key}={text}"
 
 
 DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
@@ -83,48 +98,53 @@ DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tab
 
 def write_query(name: str, how: dict[str, JSON], value: JSON) -> str:
     """One parameter of the query, of a cookie or of a form: `a=1`, `a=1&a=2`, `a[b]=1`; "" for nothing."""
-    key, style = quote(name, safe=""), how["style"]
+    key = quote(name, safe="")
+    style = how["style"]
     safe = RESERVED if how.get("reserved") else ""
     if style == "json":
         return f"{key}={quote(json.dumps(value), safe='')}"
     if style == "deepObject" and isinstance(value, dict | list):
         return "&".join(write_deep(key, value, safe))
-    if isinstance(value, list):
-        items = drop_nulls(value)
-        if how["explode"]:
-            return "&".join(f"{key}={escape(one, safe)}" for one in items)
-        delimiter = DELIMITERS.get(style, ",")
-        return f"{key}={delimiter.join(escape(one, safe) for one in items)}" if items else ""
+    if not isinstance(value, dict | list):
+        return f"{key}={escape(value, safe)}"
+    delimiter = DELIMITERS.get(style, ",")
     if isinstance(value, dict):
         if how["explode"]:
             return join_value(value, "&", True, safe)
-        text = join_value(value, DELIMITERS.get(style, ","), False, safe)
+        text = join_value(value, delimiter, False, safe)
         return f"{key}={text}" if text else ""
-    return f"{key}={escape(value, safe)}"
+    items = [escape(one, safe) for one in drop_nulls(value)]
+    if not items:
+        return ""
+    if how["explode"]:
+        return "&".join(f"{key}={item}" for item in items)
+    return f"{key}={delimiter.join(items)}"
 
 
 def write_cookie(parameter: dict[str, JSON], value: JSON) -> str:
     """The style `form` writes `&` between exploded values here too, `cookie` (OpenAPI 3.2) what cookies have there."""
+    name = parameter["name"]
     if parameter["style"] != "cookie":
-        return write_query(parameter["name"], parameter, value)
-    return write_query(parameter["name"], {**parameter, "style": "form"}, value).replace("&", "; ")
+        return write_query(name, parameter, value)
+    query = write_query(name, {**parameter, "style": "form"}, value)
+    return query.replace("&", "; ")
 
 
 def write_deep(key: str, value: JSON, safe: str) -> list[str]:
     """`a[b]=1`, for values inside values too. OpenAPI leaves those open: lists of plain values are written `a[]=1`,
     lists of objects with numbers, as PHP, Rails, Node's qs and Stripe read them.
     """
+    written: list[str] = []
     if isinstance(value, dict):
-        written = []
         for name, one in list_fields(value):
-            written += write_deep(f"{key}%5B{quote(name, safe='')}%5D", one, safe)
+            place = quote(name, safe="")
+            written += write_deep(f"{key}%5B{place}%5D", one, safe)
         return written
     if isinstance(value, list):
         items = drop_nulls(value)
         is_plain = not any(isinstance(one, dict | list) for one in items)
-        written = []
         for number, one in enumerate(items):
-            place = "" if is_plain else number
+            place = "" if is_plain else str(number)
             written += write_deep(f"{key}%5B{place}%5D", one, safe)
         return written
     return [f"{key}={escape(value, safe)}"]
@@ -134,17 +154,21 @@ def join_value(value: JSON, delimiter: str, is_exploded: bool, safe: str) -> str
     """A list as `a,b`; an object as `k,v,k,v`, or exploded as `k=v,k=v`."""
     if isinstance(value, list):
         return delimiter.join(escape(one, safe) for one in drop_nulls(value))
-    if isinstance(value, dict):
-        between = "=" if is_exploded else delimiter
-        return delimiter.join(f"{quote(name, safe='')}{between}{escape(one, safe)}" for name, one in list_fields(value))
-    return escape(value, safe)
+    if not isinstance(value, dict):
+        return escape(value, safe)
+    between = "=" if is_exploded else delimiter
+    texts = []
+    for name, one in list_fields(value):
+        key = quote(name, safe="")
+        texts.append(f"{key}{between}{escape(one, safe)}")
+    return delimiter.join(texts)
 
 
 def write_header(parameter: dict[str, JSON], value: JSON) -> str:
     if parameter["style"] == "json":
         text = json.dumps(value)
     elif isinstance(value, list):
-        text = ",".join(write_text(one) for one in drop_nulls(value))
+        text = ",".join(map(write_text, drop_nulls(value)))
     elif isinstance(value, dict):
         between = "=" if parameter["explode"] else ","
         text = ",".join(f"{word}{between}{write_text(one)}" for word, one in list_fields(value))
@@ -160,7 +184,9 @@ def escape(value: JSON, safe: str) -> str:
 
 
 def write_text(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def drop_nulls(values: list[JSON]) -> list[JSON]:
@@ -169,7 +195,7 @@ def drop_nulls(values: list[JSON]) -> list[JSON]:
 
 def list_fields(value: dict[str, JSON]) -> list[tuple[str, JSON]]:
     """Name and value of each field that is not null."""
-    return [(word, one) for word, one in value.items() if one is not None]
+    return [item for item in value.items() if item[1] is not None]
 
 
 # -- bodies ----------------------------------------------------------------------------------------------------------
@@ -217,21 +243,34 @@ def build_multipart_fields(parts: dict[str, JSON], fields: dict[str, JSON]) -> l
     written: list[tuple[str, JSON]] = []
     for name, value in list_fields(fields):
         how = parts.get(name, {})
-        media = how.get("media", "")
         if how.get("kind") == "json":
-            written.append((name, (None, json.dumps(value), media or "application/json")))
+            written.append((name, build_json_part(how, value)))
             continue
-        for one in drop_nulls(value if isinstance(value, list) else [value]):
-            if how.get("kind") == "bytes":
-                is_known = media and "*" not in media
-                file = decode_file(name, one)
-                written.append((name, (name, file, media if is_known else "application/octet-stream")))
-            elif isinstance(one, dict | list):
-                written.append((name, (None, json.dumps(one), media or "application/json")))
-            else:
-                text = write_text(one)
-                written.append((name, (None, text, media) if media else (None, text)))
+        items = value if isinstance(value, list) else [value]
+        for one in drop_nulls(items):
+            written.append((name, build_multipart_part(name, how, one)))
     return written
+
+
+def build_multipart_part(name: str, how: dict[str, JSON], value: JSON) -> tuple[JSON, ...]:
+    """File name, content and media type, as httpx2 takes them."""
+    media = how.get("media", "")
+    if how.get("kind") == "bytes":
+        content = decode_file(name, value)
+        # A pattern such as image/* is no type that a part can have.
+        if not media or "*" in media:
+            media = "application/octet-stream"
+        return name, content, media
+    if isinstance(value, dict | list):
+        return build_json_part(how, value)
+    if media:
+        return None, write_text(value), media
+    return None, write_text(value)
+
+
+def build_json_part(how: dict[str, JSON], value: JSON) -> tuple[JSON, ...]:
+    media = how.get("media") or "application/json"
+    return None, json.dumps(value), media
 
 
 def decode_file(name: str, value: JSON) -> bytes:

@@ -29,8 +29,11 @@ from plumbing import waits
 
 IDLE_S = 600.0
 KEPT = 64
-ERAS = 1024  # servers whose version of the protocol is remembered
-STILL_GOOD = frozenset(["cancelled", "private_address", "busy"])  # failures that say nothing about the session
+# Servers whose version of the protocol is remembered.
+ERAS = 1024
+# Failures that say nothing about the session.
+STILL_GOOD = frozenset(["cancelled", "private_address", "busy"])
+# Process, connection, and a hash of who uses it and how.
 Key = tuple[int, int, str]
 Result = TypeVar("Result")
 
@@ -45,7 +48,8 @@ class Kept:
     is_shared: bool
     lock: threading.Lock = field(default_factory=threading.Lock)
     hashes: dict[str, str] = field(default_factory=dict)
-    found: dict[str, bool] = field(default_factory=dict)  # which lists of resources and prompts have rows
+    # Which lists of resources and prompts have rows.
+    found: dict[str, bool] = field(default_factory=dict)
     listed_at: float = 0.0
     used_at: float = field(default_factory=monotonic)
     users: int = 0
@@ -174,8 +178,9 @@ def build_secret_headers(connection: Connection, user_id: int | None) -> dict[st
     """The headers with the user's secret. A login uses a token instead. Raises ToolFailed."""
     if connection.uses_oauth or connection.config.get("client_id"):
         return {}
+    host = get_url_host(connection.base_url)
     try:
-        return secret_header(connection, user_id, get_url_host(connection.base_url))
+        return secret_header(connection, user_id, host)
     except Invalid as error:
         raise build_tool_failure(error.code, f"{error} {error.hint}".strip())
 
@@ -190,7 +195,10 @@ def transport(connection: Connection, headers: dict[str, str]) -> Transport:
 
 
 def http_options(connection: Connection, headers: dict[str, str]) -> tuple[Any, ...]:
-    bearer = partial(get_current_token, connection.pk) if connection.uses_oauth else None
+    """The arguments of an HttpTransport."""
+    bearer = None
+    if connection.uses_oauth:
+        bearer = partial(get_current_token, connection.pk)
     return connection.base_url, headers, settings.PRIVATE_HOSTS_ALLOWED, bearer
 
 
@@ -228,9 +236,12 @@ def remove_left_session(connection: Connection, session_id: str) -> None:
     """Forget a session and do not end it at the server: a call in it waits for a person."""
     with _guard:
         for key, kept in list(_kept.items()):
-            if key[1] == connection.pk and getattr(kept.session.transport, "session_id", "") == session_id:
+            _, connection_id, _ = key
+            left_id = getattr(kept.session.transport, "session_id", "")
+            if connection_id == connection.pk and left_id == session_id:
                 _kept.pop(key)
-                kept.session.stop_listening()  # the process that goes on reads the server's stream
+                # The process that goes on reads the server's stream.
+                kept.session.stop_listening()
 
 
 def drop(key: Key) -> None:
@@ -247,20 +258,30 @@ def drop(key: Key) -> None:
 
 def drop_all(connection: Connection) -> None:
     """Close this process's sessions of a connection that was changed or deleted."""
-    for key in [key for key in list(_kept) if key[1] == connection.pk]:
-        drop(key)
+    for key in list(_kept):
+        _, connection_id, _ = key
+        if connection_id == connection.pk:
+            drop(key)
 
 
 def idle_ones() -> list[Session]:
     """Takes out the sessions that nobody uses and that are old, or too many. Called under the lock."""
     now = monotonic()
-    idle = sorted((key for key, kept in _kept.items() if not kept.users), key=lambda key: _kept[key].used_at)
-    surplus = set(idle[: max(0, len(_kept) - KEPT)])
-    return [_kept.pop(key).session for key in idle if key in surplus or now - _kept[key].used_at > IDLE_S]
+    idle = [(kept.used_at, key) for key, kept in _kept.items() if not kept.users]
+    surplus = len(_kept) - KEPT
+    expired = []
+    # The one that was used least recently goes first.
+    for number, (used_at, key) in enumerate(sorted(idle)):
+        if number < surplus or now - used_at > IDLE_S:
+            expired.append(_kept.pop(key).session)
+    return expired
 
 
 @atexit.register
 def close_all() -> None:
-    for key in [key for key in list(_kept) if key[0] == os.getpid()]:
-        drop(key)
+    # After a fork, the sessions of the parent are not this process's to close.
+    for key in list(_kept):
+        process_id, _, _ = key
+        if process_id == os.getpid():
+            drop(key)
     _eras.clear()

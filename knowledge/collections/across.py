@@ -14,7 +14,8 @@ from . import calls
 from .device_folders import Asker
 from .search import SMOOTH, Found, search_collection
 
-MOST = 20  # collections of one search, a person's own first
+# Collections of one search, a person's own first.
+MOST = 20
 RESULTS = 10
 Result = tuple[Collection, Found]
 
@@ -29,8 +30,10 @@ def search_all_collections(user: Any, text: str) -> list[Result]:
     """
     results: dict[int, Result] = {}
     scores: dict[int, float] = {}
-    for collection in build_usable_collections_query(user).nearest_first(user)[:MOST]:
-        for rank, piece in enumerate(search_collection(collection, text, limit=RESULTS), 1):
+    collections = build_usable_collections_query(user).nearest_first(user)
+    for collection in collections[:MOST]:
+        pieces = search_collection(collection, text, limit=RESULTS)
+        for rank, piece in enumerate(pieces, 1):
             results[piece.chunk.pk] = (collection, piece)
             scores[piece.chunk.pk] = 1 / (SMOOTH + rank)
     for rank, pk in enumerate(by_words(text, results), 1):
@@ -42,26 +45,32 @@ def search_all_collections(user: Any, text: str) -> list[Result]:
 def by_words(text: str, results: dict[int, Result]) -> list[int]:
     """The pieces by the words that they share with the text; a word that few of them have weighs more."""
     question_stems = set(list_search_stems(text))
-    shared = {pk: question_stems & find_piece_stems(piece) for pk, (_, piece) in results.items()}
+    shared: dict[int, set[str]] = {}
     having: Counter[str] = Counter()
-    for stems in shared.values():
-        having.update(stems)
+    for pk, (_, piece) in results.items():
+        shared[pk] = question_stems & find_piece_stems(piece)
+        having.update(shared[pk])
     rarity = {stem: math.log(1 + len(results) / count) for stem, count in having.items()}
-    weights = {pk: sum(rarity[stem] for stem in stems) for pk, stems in shared.items()}
+    weights: dict[int, float] = {}
+    for pk, stems in shared.items():
+        weights[pk] = sum(rarity[stem] for stem in stems)
     return sorted(results, key=lambda pk: (-weights[pk], pk))
 
 
 def find_piece_stems(piece: Found) -> set[str]:
     chunk = piece.chunk
-    return set(list_search_stems(f"{chunk.document.name} . {chunk.heading} . {chunk.text}"))
+    text = f"{chunk.document.name} . {chunk.heading} . {chunk.text}"
+    return set(list_search_stems(text))
 
 
 def load_found_text(user: Any, id: str) -> tuple[Collection, ToolResult]:
     """The text at a place that a search found; see `calls.answer_fetch_call`. Raises RetryTool."""
     document_id, _ = calls.parse_place_id(id)
-    rows = Document.objects.filter(pk=document_id, collection__in=build_usable_collections_query(user).values("pk"))
+    collections = build_usable_collections_query(user).values("pk")
+    rows = Document.objects.filter(pk=document_id, collection__in=collections)
     document = rows.select_related("collection").first()
     if document is None:
         raise RetryTool("There is no document with this id. Use an id of the search.", code="not_found")
     collection = document.collection
-    return collection, calls.answer_fetch_call(collection, None, {"id": id}, Asker(user.pk))
+    result = calls.answer_fetch_call(collection, None, {"id": id}, Asker(user.pk))
+    return collection, result

@@ -66,11 +66,10 @@ class CollectionViewSet(NamedViewSet):
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
     def search(self, request: Any, name: str) -> Response:
         """The pieces of its documents that fit the question, and excerpts of your own devices, best first."""
-        query = read_body(SearchSerializer, request)
+        body = read_body(SearchSerializer, request)
         collection = self.named_for_use(Collection.objects.all())
-        answer = search_all(
-            collection, query["query"], Asker(request.user.pk), limit=query["limit"], version=query.get("version")
-        )
+        asker = Asker(request.user.pk)
+        answer = search_all(collection, body["query"], asker, limit=body["limit"], version=body.get("version"))
         return Response(serialize_search_results(answer))
 
 
@@ -92,7 +91,9 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         if self.action != "list":
             return rows
         number = parse_collection_version(self.request)
-        return rows.current() if number is None else rows.of_version(number)
+        if number is None:
+            return rows.current()
+        return rows.of_version(number)
 
     @extend_schema(parameters=[OpenApiParameter("version", NUMBER, description="The documents of this version.")])
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
@@ -108,13 +109,15 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         """Add a document, or replace the one of that name. 200 if it has this content already. Files as a form."""
         collection = self.collection()
         if request.content_type.startswith("multipart/"):
-            row, is_new = add_upload(collection, request.user, read_body(UploadedDocumentSerializer, request))
+            body = read_body(UploadedDocumentSerializer, request)
+            row, is_new = add_upload(collection, request.user, body)
         else:
-            row, is_new = add_posted_document(collection, request.user, read_body(NewDocumentSerializer, request))
-        if is_new:
-            self.audit("added", row, collection=str(collection), kind=row.source)
-        headers = location_header(request, row.pk) if is_new else None
-        return Response(DocumentSerializer(row).data, status=202 if is_new else 200, headers=headers)
+            body = read_body(NewDocumentSerializer, request)
+            row, is_new = add_posted_document(collection, request.user, body)
+        if not is_new:
+            return Response(DocumentSerializer(row).data)
+        self.audit("added", row, collection=str(collection), kind=row.source)
+        return Response(DocumentSerializer(row).data, status=202, headers=location_header(request, row.pk))
 
     def destroy(self, request: Any, name: str, pk: Any) -> Response:
         """Remove it from the next version on. Agents that keep to an earlier version still find it."""
@@ -129,7 +132,8 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
         """Delete it with all revisions of that name, from every version, the index and the disk."""
         row = self.get_object()
         self.audit("erased", row, collection=name)
-        return Response({"erased": storage.erase_document(row)})
+        count = storage.erase_document(row)
+        return Response({"erased": count})
 
     @extend_schema(request=None, responses={202: DocumentSerializer})
     @action(detail=True, methods=["post"], **WITHOUT_LISTS)
@@ -144,42 +148,57 @@ class DocumentViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, InCollec
     def text(self, request: Any, name: str, pk: Any) -> Response:
         """Its text in order, piece by piece."""
         self.page_ordering = ("position",)
-        page: Any = self.paginate_queryset(self.get_object().chunks.defer("words"))
-        return self.get_paginated_response([{"place": build_chunk_place(one), "text": one.text} for one in page])
+        chunks = self.get_object().chunks.defer("words")
+        page: Any = self.paginate_queryset(chunks)
+        pieces = [{"place": build_chunk_place(one), "text": one.text} for one in page]
+        return self.get_paginated_response(pieces)
 
 
 def add_posted_document(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
     """Raises NotFound, Conflict, TooLarge."""
     if url := body.get("url"):
         return storage.add_url(collection, url, name=body.get("name") or url[:200])
+    untrusted = body["untrusted"]
     if id := body.get("file"):
         file = StoredFile.objects.visible_to(user).filter(pk=id).first()
         if file is None:
             raise NotFound("You have no file with this id.")
-        named = body.get("name") or file.name
-        return storage.add_file_document(
-            collection, file, name=named, source=Document.Source.FILE, untrusted=body["untrusted"]
-        )
+        name = body.get("name") or file.name
+        source = Document.Source.FILE
+        return storage.add_file_document(collection, file, name=name, source=source, untrusted=untrusted)
     return storage.add_content(
-        collection, user.pk, body["name"], body["text"].encode(), declared=body["media_type"],
-        untrusted=body["untrusted"], source=Document.Source.TEXT,
-    )  # fmt: skip
+        collection,
+        user.pk,
+        body["name"],
+        body["text"].encode(),
+        declared=body["media_type"],
+        untrusted=untrusted,
+        source=Document.Source.TEXT,
+    )
 
 
 def add_upload(collection: Collection, user: Any, body: dict[str, Any]) -> tuple[Document, bool]:
     """Raises Conflict, TooLarge, Invalid, Unavailable."""
     content = body["file"]
     name = clean_name(body.get("name") or content.name)
+    # A field of a form is a text.
+    untrusted = body["untrusted"] == "true"
     return storage.add_content(
-        collection, user.pk, name, content, declared=content.content_type or "",
-        untrusted=body["untrusted"] == "true", source=Document.Source.UPLOAD,
-    )  # fmt: skip
+        collection,
+        user.pk,
+        name,
+        content,
+        declared=content.content_type or "",
+        untrusted=untrusted,
+        source=Document.Source.UPLOAD,
+    )
 
 
 def parse_collection_version(request: Any) -> int | None:
     text = request.query_params.get("version")
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    if not is_number:
         raise Invalid("“version” must be a whole number.", code="invalid_version")
     return int(text)

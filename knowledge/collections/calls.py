@@ -15,8 +15,10 @@ from .device_folders import PREFIX, Asker, Excerpt
 from .folders import of_place, search_all
 from .search import Found
 
-FETCHED = 12_000  # characters
-BEFORE = 2  # pieces that are read before the place
+# Characters of one answer.
+FETCHED = 12_000
+# Pieces that are read before the place.
+BEFORE = 2
 
 
 def run_collection_call(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolResult:
@@ -27,7 +29,8 @@ def run_collection_call(tool: ToolSpec, call: ToolCall, asker: Asker) -> ToolRes
     version = tool.pinned_version
     if version and version > collection.version:
         raise ToolFailed(f"This collection has no version {version}.", code="unknown_version")
-    action = {"search": answer_search_call, "fetch": answer_fetch_call}[str(tool.source.get("verb"))]
+    actions = {"search": answer_search_call, "fetch": answer_fetch_call}
+    action = actions[str(tool.source.get("verb"))]
     return action(collection, version, call.arguments, asker)
 
 
@@ -37,19 +40,28 @@ def answer_search_call(
     """{"results": [{"id", "title", "url", "text"}]}. Untrusted as soon as one of the documents is. `not_searched` names
     folders of devices that did not answer, or not about all their files.
     """
-    answer = search_all(collection, arguments["query"], asker, limit=arguments.get("limit", 8), version=version)
-    value: dict[str, Any] = {"results": [serialize_call_hit(collection, hit) for hit in answer.hits]}
+    limit = arguments.get("limit", 8)
+    answer = search_all(collection, arguments["query"], asker, limit=limit, version=version)
+    results = [serialize_call_hit(collection, hit) for hit in answer.hits]
+    value: dict[str, Any] = {"results": results}
     if answer.absent:
         value["not_searched"] = [f"{folder.path} on {folder.device}: {folder.reason}" for folder in answer.absent]
-    # Files of a device were written by anybody.
-    is_untrusted = any(isinstance(hit, Excerpt) or hit.chunk.document.untrusted for hit in answer.hits)
+    is_untrusted = any(map(is_hit_untrusted, answer.hits))
     return ToolResult(ok=True, value=value, untrusted=is_untrusted)
+
+
+def is_hit_untrusted(hit: Found | Excerpt) -> bool:
+    # Files of a device were written by anybody.
+    if isinstance(hit, Excerpt):
+        return True
+    return hit.chunk.document.untrusted
 
 
 def serialize_call_hit(collection: Collection, hit: Found | Excerpt) -> dict[str, Any]:
     if isinstance(hit, Excerpt):
         return {"id": hit.id, "title": hit.title, "url": None, "device": hit.device, "text": hit.text}
-    return {**reference(collection, hit.chunk), "text": hit.chunk.text}
+    fields: dict[str, Any] = reference(collection, hit.chunk)
+    return {**fields, "text": hit.chunk.text}
 
 
 def answer_fetch_call(
@@ -66,23 +78,33 @@ def answer_fetch_call(
     chunks = list(iterate_document_chunks(document, max(0, position - BEFORE)))
     if not chunks:
         raise RetryTool("The document has no such part. Use an id of the search.", code="not_found")
+    # The piece at the place is cited; if it did not fit, the first one.
+    cited = chunks[0]
+    for chunk in chunks:
+        if chunk.position == position:
+            cited = chunk
     after = chunks[-1].position + 1
-    shown = next((one for one in chunks if one.position == position), chunks[0])
-    value = {
-        **reference(collection, shown),
-        "text": "\n\n".join(one.text for one in chunks),
-        "metadata": {
-            "document": document.name, "page": shown.page, "heading": shown.heading, "version": version,
-            "source": document.url or None,
-            "next": f"{document.pk}:{after + BEFORE}" if after < document.chunk_count else None,
-        },
-    }  # fmt: skip
+    next_id = None
+    if after < document.chunk_count:
+        next_id = f"{document.pk}:{after + BEFORE}"
+    metadata = {
+        "document": document.name,
+        "page": cited.page,
+        "heading": cited.heading,
+        "version": version,
+        "source": document.url or None,
+        "next": next_id,
+    }
+    text = "\n\n".join(one.text for one in chunks)
+    value = {**reference(collection, cited), "text": text, "metadata": metadata}
     return ToolResult(ok=True, value=value, untrusted=document.untrusted)
 
 
 def fetch_file(collection: Collection, version: int | None, id: str, asker: Asker) -> ToolResult:
     """The same from a file of a device, which has no versions."""
-    value = of_place(collection, id, asker, FETCHED) if version is None else None
+    value = None
+    if version is None:
+        value = of_place(collection, id, asker, FETCHED)
     if value is None:
         raise RetryTool("There is no file with this id. Use an id of the search.", code="not_found")
     return ToolResult(ok=True, value=value, untrusted=True)
@@ -102,13 +124,17 @@ def iterate_document_chunks(document: Document, first: int) -> Any:
 def reference(collection: Collection, chunk: Chunk) -> dict[str, str]:
     """How an answer cites a piece. The address is that of the page that shows the piece in its document."""
     document = chunk.document
-    url = add_site_prefix(f"/collections/{collection.name}/documents/{document.pk}/?at={chunk.position}")
-    return {"id": f"{document.pk}:{chunk.position}", "title": f"{document.name}, {chunk.place}", "url": url}
+    id = f"{document.pk}:{chunk.position}"
+    path = f"/collections/{collection.name}/documents/{document.pk}/?at={chunk.position}"
+    return {"id": id, "title": f"{document.name}, {chunk.place}", "url": add_site_prefix(path)}
 
 
 def parse_place_id(id: str) -> tuple[UUID, int]:
-    document, _, position = id.partition(":")
+    """The document and the position of a piece, 0 if it is no number. Raises RetryTool."""
+    document, _, place = id.partition(":")
+    is_number = place.isascii() and place.isdigit() and len(place) < 8
+    position = int(place) if is_number else 0
     try:
-        return UUID(document), int(position) if position.isascii() and position.isdigit() and len(position) < 8 else 0
+        return UUID(document), position
     except ValueError:
         raise RetryTool("This is not an id of the search.", code="not_found")

@@ -40,13 +40,17 @@ VERBS: dict[str, tuple[str, dict[str, Any]]] = {
 def save_collection_tools(row: Collection) -> None:
     """Create or refresh the collection's tools; they are owned and shared like it."""
     tools = {tool.source["verb"]: tool for tool in Tool.objects.filter(**row.listed_as())}
+    about = f" ({row.description})" if row.description else ""
     for verb, (description, schema) in VERBS.items():
         tool = tools.get(verb) or Tool()
-        about = f" ({row.description})" if row.description else ""
-        tool.name, tool.kind, tool.effect = f"{verb}-{row.name}", Tool.Kind.KNOWLEDGE, Tool.Effect.READ
+        tool.name = f"{verb}-{row.name}"
+        tool.kind = Tool.Kind.KNOWLEDGE
+        tool.effect = Tool.Effect.READ
         tool.source = {"collection": row.pk, "verb": verb}
-        tool.description, tool.input_schema = description.format(name=row.name, about=about), schema
-        tool.owner_id, tool.team_id = row.owner_id, row.team_id
+        tool.description = description.format(name=row.name, about=about)
+        tool.input_schema = schema
+        tool.owner_id = row.owner_id
+        tool.team_id = row.team_id
         before = tool.definition_hash
         if tool.freeze_hash() != before or tool.pk is None:
             tool.save()

@@ -36,10 +36,14 @@ SHAPES: dict[str, Any] = {
 }  # fmt: skip
 CONTENTS = ("text", "base64", "url")
 DOCUMENT: dict[str, Any] = {**dict.fromkeys([*CONTENTS, "media_type"], (str,)), "untrusted": (bool,)}
-PAGE = ("url",)  # a web page is always untrusted, and its server names the type
-QUESTION = {"question": 500, "document": NAME, "place": 200}  # characters
-MOST = 500  # documents in a file
-MOST_BYTES = 16 << 20  # of the documents of one collection in an export
+# A web page has no other fields: it is always untrusted, and its server names the type.
+PAGE = ("url",)
+# Fields of a question, and the characters that each can have.
+QUESTION = {"question": 500, "document": NAME, "place": 200}
+# Documents in a file.
+MOST = 500
+# Bytes of the documents of one collection in an export.
+MOST_BYTES = 16 << 20
 LARGE = _("Export the other kinds one by one, and leave “documents” out of a file that changes this collection.")
 
 
@@ -51,22 +55,28 @@ class CollectionKind:
     name = "collection"
 
     def __init__(self) -> None:
-        self.files: dict[tuple[str, str], StoredFile] = {}  # bytes that are stored and whose rows are not
-        self.names: list[str] = []  # of these bytes in the storage
+        # Bytes that are stored and whose rows are not, by the names of collection and document.
+        self.files: dict[tuple[str, str], StoredFile] = {}
+        # Their names in the storage.
+        self.names: list[str] = []
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         fields = extra(definition, {"kind", "name", *SHAPES})
-        for name, one in islice(get_defined_documents(definition).items(), MOST):
-            fields |= extra(one, PAGE if is_page(one) else DOCUMENT, f"documents.{str(name)[:100]}.")
-        for number, one in enumerate(get_defined_questions(definition)[: evaluation.QUESTIONS]):
+        documents = get_defined_documents(definition)
+        for name, one in islice(documents.items(), MOST):
+            field_names = PAGE if is_page(one) else DOCUMENT
+            fields |= extra(one, field_names, f"documents.{str(name)[:100]}.")
+        questions = get_defined_questions(definition)
+        for number, one in enumerate(questions[: evaluation.QUESTIONS]):
             fields |= extra(one, QUESTION, f"questions.{number}.")
         return fields
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         faults = shapes.faults(definition, SHAPES)
-        if len(get_defined_documents(definition)) > MOST:
+        documents = get_defined_documents(definition)
+        if len(documents) > MOST:
             return [*faults, fault("documents", f"A file has at most {MOST} documents of a collection.")]
-        for name, one in get_defined_documents(definition).items():
+        for name, one in documents.items():
             faults += faults_in_document(name, one)
         return faults + faults_in_questions(get_defined_questions(definition))
 
@@ -74,32 +84,47 @@ class CollectionKind:
         return Collection.objects.filter(owner=owner).select_related("team").order_by("name")
 
     def find(self, owner: Any, name: str) -> Collection | None:
-        return Collection.objects.filter(owner=owner, name=name).select_related("owner", "team").first()
+        rows = Collection.objects.filter(owner=owner, name=name)
+        return rows.select_related("owner", "team").first()
 
     def read(self, row: Collection) -> Definition:
         """Raises TooLarge, Invalid (file_gone)."""
         rows = load_portable_documents(row)
-        if sum(one.file.size for one in rows.values() if one.file) > MOST_BYTES:
+        size = sum(one.file.size for one in rows.values() if one.file)
+        if size > MOST_BYTES:
             raise TooLarge(f"The documents of “{row.name}” have more than {MOST_BYTES >> 20} MB.", hint=LARGE)
-        documents = {name: build_document_definition(one) for name, one in sorted(rows.items())}
-        questions = list(read_questions(row).values())
-        lists = {"documents": documents, "questions": questions}
-        return {**build_collection_definition(row), **{name: value for name, value in lists.items() if value}}
+        definition = build_collection_definition(row)
+        if rows:
+            definition["documents"] = {name: build_document_definition(one) for name, one in sorted(rows.items())}
+        if questions := read_questions(row):
+            definition["questions"] = list(questions.values())
+        return definition
 
     def state(self, row: Collection, definition: Definition) -> Definition:
         """What an apply compares: checksums in place of contents."""
-        now = load_portable_documents(row) if "documents" in definition else {}
-        documents = {name: get_stored_state(one) for name, one in now.items()}
-        return {**build_collection_definition(row), "documents": documents, "questions": read_questions(row)}
+        rows: dict[str, Document] = {}
+        if "documents" in definition:
+            rows = load_portable_documents(row)
+        state = build_collection_definition(row)
+        state["documents"] = {name: get_stored_state(one) for name, one in rows.items()}
+        state["questions"] = read_questions(row)
+        return state
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
-        kept = {name: definition[name] for name in ("kind", "name", "team", *COLUMNS) if definition.get(name)}
+        columns = ("kind", "name", "team", *COLUMNS)
+        normal = {name: definition[name] for name in columns if definition.get(name)}
+        rows = self.load_documents(definition, owner)
+        documents = get_defined_documents(definition)
+        normal["documents"] = {name: build_wanted_state(one, rows.get(name)) for name, one in documents.items()}
+        normal["questions"] = written_questions(get_defined_questions(definition))
+        return normal
+
+    def load_documents(self, definition: Definition, owner: Any) -> dict[str, Document]:
+        """The documents that the definition changes; none if it has no list of them, or the collection is new."""
         row = self.find(owner, definition["name"])
-        now = load_portable_documents(row) if row and "documents" in definition else {}
-        documents = {
-            name: build_wanted_state(one, now.get(name)) for name, one in get_defined_documents(definition).items()
-        }
-        return {**kept, "documents": documents, "questions": written_questions(get_defined_questions(definition))}
+        if row is None or "documents" not in definition:
+            return {}
+        return load_portable_documents(row)
 
     def left_open(self, definition: Definition) -> set[str]:
         return {"documents", "questions"} - definition.keys()
@@ -112,37 +137,42 @@ class CollectionKind:
                 code="needs_owner",
                 hint="Apply it for a person.",
             )
-        row = self.find(owner, definition["name"])
-        now = load_portable_documents(row) if row and "documents" in definition else {}
-        new = {
-            name: one for name, one in get_defined_documents(definition).items() if is_content_new(one, now.get(name))
-        }
+        rows = self.load_documents(definition, owner)
+        documents = get_defined_documents(definition)
+        new = {name: one for name, one in documents.items() if is_content_new(one, rows.get(name))}
         if len(self.files) + len(new) > MOST:
             raise TooLarge(f"These are more than {MOST} new documents.", hint="Apply one collection at a time.")
         for name, one in new.items():
-            untrusted = build_wanted_state(one, now.get(name))["untrusted"]
-            file = stored.store_bytes(
-                owner.pk, name, read_defined_content(name, one), declared=get_declared_type(one), untrusted=untrusted
-            )
+            content = read_defined_content(name, one)
+            declared = get_declared_type(one)
+            untrusted = build_wanted_state(one, rows.get(name))["untrusted"]
+            file = stored.store_bytes(owner.pk, name, content, declared=declared, untrusted=untrusted)
             self.files[definition["name"], name] = file
             self.names.append(file.stored)
 
     def abandon(self) -> None:
         """Delete the stored bytes that no row refers to."""
-        kept = set(StoredFile.objects.filter(stored__in=self.names).values_list("stored", flat=True))
-        stored.remove_stored_bytes(set(self.names) - kept)
+        rows = StoredFile.objects.filter(stored__in=self.names)
+        used = set(rows.values_list("stored", flat=True))
+        stored.remove_stored_bytes(set(self.names) - used)
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Collection | None) -> Collection:
-        row = storage.lock_collection(row) if row else Collection(owner=owner, name=definition["name"])
+        if row is None:
+            row = Collection(owner=owner, name=definition["name"])
+        else:
+            row = storage.lock_collection(row)
         share_definition(row, definition.get("team"))
         row.description = definition.get("description", "")
-        meaning.choose_embedding_model(row, checked_model(definition.get("embeddings", ""), owner))
+        model = checked_model(definition.get("embeddings", ""), owner)
+        meaning.choose_embedding_model(row, model)
         row.full_clean(exclude=["owner", "team", "version", *meaning.CHOSEN])
         with refusals(self.name, actor):
             row.save()
             carry(row)
             catalog.save_collection_tools(row)
-        counts = self.write_documents(row, definition) if "documents" in definition else {}
+        counts: dict[str, int] = {}
+        if "documents" in definition:
+            counts = self.write_documents(row, definition)
         if "questions" in definition:
             write_questions(row, definition["questions"])
         row.refresh_from_db()
@@ -151,18 +181,22 @@ class CollectionKind:
 
     def write_documents(self, row: Collection, definition: Definition) -> dict[str, int]:
         """Add, mark and remove documents; a worker reads the new ones. Returns how many were added and removed."""
-        now, added = load_portable_documents(row), 0
-        for name, one in definition["documents"].items():
-            old, new = now.get(name), build_wanted_state(one, now.get(name))
-            if old and get_stored_state(old) == new:
+        documents = definition["documents"]
+        rows = load_portable_documents(row)
+        added = 0
+        for name, one in documents.items():
+            old = rows.get(name)
+            state = build_wanted_state(one, old)
+            if old and get_stored_state(old) == state:
                 continue
+            # Only the mark differs: the content need not be read again.
             if old and not is_content_new(one, old) and not is_page(one):
                 revisions = Document.objects.filter(collection=row, name=name, checksum=old.checksum)
                 revisions.update(untrusted=True)
                 continue
-            storage.create_document_row(self.document(row, name, one, new))
+            storage.create_document_row(self.document(row, name, one, state))
             added += 1
-        gone = [one for name, one in now.items() if name not in definition["documents"]]
+        gone = [one for name, one in rows.items() if name not in documents]
         for document in gone:
             storage.remove_document(document)
         return {"documents_added": added, "documents_removed": len(gone)}
@@ -177,28 +211,39 @@ class CollectionKind:
                 f"The document “{name[:100]}” was changed meanwhile.", code="changed", hint="Apply it again."
             )
         stored.insert_file_row(file)
-        source = Source.TEXT if isinstance(one, str) or "text" in one else Source.UPLOAD
+        is_text = isinstance(one, str) or "text" in one
         return Document(
-            collection=row, name=name, source=source, file=file, media_type=file.media_type, checksum=file.sha256,
+            collection=row,
+            name=name,
+            source=Source.TEXT if is_text else Source.UPLOAD,
+            file=file,
+            media_type=file.media_type,
+            checksum=file.sha256,
             untrusted=new["untrusted"],
-        )  # fmt: skip
+        )
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
 def build_collection_definition(row: Collection) -> Definition:
-    team = {"team": row.team.name} if row.team else {}
-    values = {name: getattr(row, name) for name in COLUMNS if getattr(row, name)}
-    return {"kind": CollectionKind.name, "name": row.name, **values, **team}
+    definition: Definition = {"kind": CollectionKind.name, "name": row.name}
+    for name in COLUMNS:
+        if value := getattr(row, name):
+            definition[name] = value
+    if row.team:
+        definition["team"] = row.team.name
+    return definition
 
 
 def checked_model(text: str, owner: Any) -> str:
     """“provider:model” of a provider that the owner can use. Raises Invalid, NotFound, Forbidden."""
-    name, __, model = text.partition(":")
     if not text:
         return text
-    provider = find_collection_provider(name, owner) if model else None
+    name, __, model = text.partition(":")
+    provider = None
+    if model:
+        provider = find_collection_provider(name, owner)
     if provider is None or provider.kind not in EMBEDDING:
         raise Invalid(
             f"“{text[:100]}” is not an embedding model.", code="no_embeddings", hint="Write “provider:model”."
@@ -219,8 +264,9 @@ def find_collection_provider(name: str, owner: Any) -> Provider | None:
 
 def build_portable_query(**filters: Any) -> QuerySet[Document]:
     """The revisions that a file can carry: web pages, and contents that are stored here."""
-    here = Q(source__in=[Source.TEXT, Source.UPLOAD, Source.FILE], file__isnull=False)
-    return Document.objects.filter(Q(source=Source.URL) | here, **filters).current()
+    is_web_page = Q(source=Source.URL)
+    is_stored = Q(source__in=[Source.TEXT, Source.UPLOAD, Source.FILE], file__isnull=False)
+    return Document.objects.filter(is_web_page | is_stored, **filters).current()
 
 
 def load_portable_documents(row: Collection) -> dict[str, Document]:
@@ -231,25 +277,32 @@ def load_portable_documents(row: Collection) -> dict[str, Document]:
     """
     if row.owner_id is None:
         return {}
-    rows = build_portable_query(collection=row).order_by("id").select_related("file", "collection")[: 2 * MOST + 1]
-    documents = {one.name: one for one in rows}
+    rows = build_portable_query(collection=row).order_by("id").select_related("file", "collection")
+    # Of two rows with one name the later one stays.
+    documents = {one.name: one for one in rows[: 2 * MOST + 1]}
     if len(documents) > MOST:
         raise TooLarge(f"The collection “{row.name}” has more than {MOST} documents.", hint=LARGE)
     return documents
 
 
 def build_document_definition(row: Document) -> Any:
+    """A text, or a mapping where something must be said about the content."""
     if row.source == Source.URL:
         return {"url": row.url}
     content = stored.read_stored_file(row.file) if row.file else None
     if content is None:
         raise Invalid(f"The file of the document “{row.name[:100]}” is not in the storage.", code="file_gone")
-    usual = stored.detect_type(content) == row.media_type
-    more = {**({} if usual else {"media_type": row.media_type}), **({} if row.untrusted else {"untrusted": False})}
-    plain = write_content(content)
-    if isinstance(plain, str):
-        return {"text": plain, **more} if more else plain
-    return {**plain, **more}
+    more: dict[str, Any] = {}
+    if stored.detect_type(content) != row.media_type:
+        more["media_type"] = row.media_type
+    if not row.untrusted:
+        more["untrusted"] = False
+    written = write_content(content)
+    if not isinstance(written, str):
+        return {**written, **more}
+    if more:
+        return {"text": written, **more}
+    return written
 
 
 def get_stored_state(row: Document) -> Definition:
@@ -263,20 +316,26 @@ def build_wanted_state(one: Any, old: Document | None) -> Definition:
     if is_page(one):
         return {"url": one["url"]}
     content = read_defined_content("", one)
-    new = {"sha256": sha256(content).hexdigest(), "media_type": stored.detect_type(content, get_declared_type(one))}
-    is_same = old is not None and old.checksum == new["sha256"]
-    usual = old.untrusted if old is not None and is_same else True
-    marked = one.get("untrusted", usual) if isinstance(one, dict) else usual
-    return {**new, "untrusted": marked or bool(old and old.untrusted)}
+    checksum = sha256(content).hexdigest()
+    untrusted = True
+    if old is not None and old.checksum == checksum:
+        untrusted = old.untrusted
+    if isinstance(one, dict):
+        untrusted = one.get("untrusted", untrusted)
+    if old is not None and old.untrusted:
+        untrusted = True
+    media_type = stored.detect_type(content, get_declared_type(one))
+    return {"sha256": checksum, "media_type": media_type, "untrusted": untrusted}
 
 
 def is_content_new(one: Any, old: Document | None) -> bool:
     """Whether bytes must be stored: the content or its type is another. False for web pages."""
     if is_page(one):
         return False
-    new = build_wanted_state(one, old)
-    is_known = old is not None and old.source != Source.URL
-    return not is_known or (old.checksum, old.media_type) != (new["sha256"], new["media_type"])
+    state = build_wanted_state(one, old)
+    if old is None or old.source == Source.URL:
+        return True
+    return old.checksum != state["sha256"] or old.media_type != state["media_type"]
 
 
 def is_page(one: Any) -> bool:
@@ -285,11 +344,15 @@ def is_page(one: Any) -> bool:
 
 def read_defined_content(name: str, one: Any) -> bytes:
     """Raises Invalid."""
-    return read_content(name, one["text"] if isinstance(one, dict) and "text" in one else one)
+    if isinstance(one, dict) and "text" in one:
+        one = one["text"]
+    return read_content(name, one)
 
 
 def get_declared_type(one: Any) -> str:
-    return str(one.get("media_type", "")) if isinstance(one, dict) else ""
+    if not isinstance(one, dict):
+        return ""
+    return str(one.get("media_type", ""))
 
 
 def get_defined_documents(definition: Definition) -> dict[str, Any]:
@@ -309,7 +372,9 @@ def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
         return faults
     if is_page(one):
         is_address = one["url"].startswith(("http://", "https://")) and is_line(one["url"], URL)
-        return [] if is_address else [fault(f"{place}.url", "It must begin with http:// or https://.")]
+        if is_address:
+            return []
+        return [fault(f"{place}.url", "It must begin with http:// or https://.")]
     try:
         read_defined_content(name, one)
     except Invalid as error:
@@ -331,35 +396,55 @@ def faults_in_questions(questions: list[Any]) -> list[dict[str, str]]:
     faults: list[dict[str, str]] = []
     known_texts: set[str] = set()
     for number, one in enumerate(questions):
-        texts = {**one, "place": "-" if one.get("place", "") == "" else one["place"]} if isinstance(one, dict) else {}
-        if not all(is_line(texts.get(name), most) for name, most in QUESTION.items()):
+        place = f"questions.{number}"
+        if not is_question(one):
             message = "Write {question, document, place}: texts of at most 500, 200 and 200 characters."
-            faults.append(fault(f"questions.{number}", message))
-        elif texts["question"] in known_texts:
-            faults.append(fault(f"questions.{number}", "This question occurs twice."))
+            faults.append(fault(place, message))
+        elif one["question"] in known_texts:
+            faults.append(fault(place, "This question occurs twice."))
         else:
-            known_texts.add(texts["question"])
+            known_texts.add(one["question"])
     return faults
 
 
+def is_question(one: Any) -> bool:
+    if not isinstance(one, dict):
+        return False
+    for name, most in QUESTION.items():
+        # The place may be left out.
+        is_empty_place = name == "place" and one.get(name, "") == ""
+        if not is_empty_place and not is_line(one.get(name), most):
+            return False
+    return True
+
+
 def read_questions(row: Collection) -> dict[str, Definition]:
-    rows = evaluation.build_questions_query(row)
-    return written_questions([{name: getattr(one, name) for name in QUESTION} for one in rows])
+    questions = []
+    for one in evaluation.build_questions_query(row):
+        questions.append({name: getattr(one, name) for name in QUESTION})
+    return written_questions(questions)
 
 
 def written_questions(questions: list[Any]) -> dict[str, Definition]:
     """Each by its words, as an export writes it."""
-    return {one["question"]: {name: one[name] for name in QUESTION if one.get(name)} for one in questions}
+    definitions: dict[str, Definition] = {}
+    for one in questions:
+        definitions[one["question"]] = {name: one[name] for name in QUESTION if one.get(name)}
+    return definitions
 
 
 def write_questions(row: Collection, questions: list[Definition]) -> None:
-    evaluation.build_questions_query(row).exclude(question__in=[one["question"] for one in questions]).delete()
+    texts = [one["question"] for one in questions]
+    others = evaluation.build_questions_query(row).exclude(question__in=texts)
+    others.delete()
     for one in questions:
         evaluation.add_question(row, one["question"], one["document"], one.get("place", ""))
 
 
 def is_line(text: Any, most: int) -> bool:
-    return isinstance(text, str) and 0 < len(text) <= most and bool(text.strip()) and not LONE.search(text)
+    if not isinstance(text, str) or len(text) > most or not text.strip():
+        return False
+    return not LONE.search(text)
 
 
 def fault(field: str, message: str) -> dict[str, str]:

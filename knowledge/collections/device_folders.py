@@ -5,7 +5,7 @@ runs in the owner's name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -25,11 +25,15 @@ from knowledge.models.folder import PATH
 from plumbing import clock
 
 PREFIX = "device:"
-DEVICE_S = 1.5  # in which a device must answer a search; after that, the rest is answered without it
-MAX_FOLDERS = 10  # of one person in a collection
+# In which a device must answer a search; after that, the rest is answered without it.
+DEVICE_S = 1.5
+# Of one person in a collection.
+MAX_FOLDERS = 10
 SEARCH, READ = "search_files", "read_file_content"
-BEFORE = 1500  # bytes that are read before an excerpt
-TEXT = 1000  # characters of an excerpt that are believed
+# Bytes that are read before an excerpt.
+BEFORE = 1500
+# Characters of an excerpt that are believed.
+TEXT = 1000
 REASONS = {
     "removed": later("the device was removed"),
     "offline": later("the device is not connected"),
@@ -63,7 +67,11 @@ class Excerpt:
 
     @property
     def place(self) -> str:
-        return f"page {self.page}" if self.page else f"line {self.line}" if self.line else ""
+        if self.page:
+            return f"page {self.page}"
+        if self.line:
+            return f"line {self.line}"
+        return ""
 
     @property
     def id(self) -> str:
@@ -71,7 +79,10 @@ class Excerpt:
 
     @property
     def title(self) -> str:
-        return ", ".join(filter(None, [f"{self.path} on {self.device}", self.place]))
+        title = f"{self.path} on {self.device}"
+        if self.place:
+            title += f", {self.place}"
+        return title
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +104,35 @@ def search_device_folders(
     if asker.is_for_visitor:
         return [], []
     devices = load_folder_devices(folders)
-    reasons = {folder.pk: find_device_problem(devices.get(folder.device_id), folder, SEARCH) for folder in folders}
-    open_folders = [folder for folder in folders if not reasons[folder.pk]]
-    questions = {
-        folder.pk: Question(
-            folder.device_id, SEARCH, {"query": text, "path": path_there(folder, devices), "limit": min(limit, 20)}
-        )
-        for folder in open_folders
-    }
+    reasons: dict[Any, str] = {}
+    questions: dict[Any, Question] = {}
+    for folder in folders:
+        problem = find_device_problem(devices.get(folder.device_id), folder, SEARCH)
+        if problem:
+            reasons[folder.pk] = problem
+            continue
+        arguments = {"query": text, "path": path_there(folder, devices), "limit": min(limit, 20)}
+        questions[folder.pk] = Question(folder.device_id, SEARCH, arguments)
     answers = asking.ask_devices(asker.user_id, questions, DEVICE_S) if questions else {}
-    excerpts = [one for folder in open_folders for one in build_excerpts(folder, devices, answers[folder.pk])]
-    reasons |= {folder.pk: describe_device_failure(answers[folder.pk]) for folder in open_folders}
-    absent = [Absent(get_device_name(devices, one), one.path, reasons[one.pk]) for one in folders if reasons[one.pk]]
+    excerpts: list[Excerpt] = []
+    absent: list[Absent] = []
+    for folder in folders:
+        reason = reasons.get(folder.pk, "")
+        if not reason:
+            answer = answers[folder.pk]
+            excerpts += build_excerpts(folder, devices, answer)
+            # A device that found something may have searched only a part.
+            reason = describe_device_failure(answer)
+        if reason:
+            absent.append(Absent(get_device_name(devices, folder), folder.path, reason))
     return excerpts, absent
 
 
 def load_folder_devices(folders: Sequence[CollectionFolder]) -> dict[UUID, Device]:
     """Those that still belong to the folder's owner."""
-    owners = {folder.owner_id for folder in folders}
-    devices = Device.objects.live().filter(pk__in={folder.device_id for folder in folders}, owner__in=owners)
+    device_ids = {folder.device_id for folder in folders}
+    owner_ids = {folder.owner_id for folder in folders}
+    devices = Device.objects.live().filter(pk__in=device_ids, owner__in=owner_ids)
     return {device.pk: device for device in devices}
 
 
@@ -123,7 +144,9 @@ def find_device_problem(device: Device | None, folder: CollectionFolder, tool: s
         return str(REASONS["offline"])
     if tool not in device.tools:
         return str(REASONS["old_client"])
-    return "" if get_top_folder(folder.path) in device.folders else str(REASONS["not_shared"])
+    if get_top_folder(folder.path) not in device.folders:
+        return str(REASONS["not_shared"])
+    return ""
 
 
 def describe_device_failure(answer: Answer) -> str:
@@ -131,7 +154,9 @@ def describe_device_failure(answer: Answer) -> str:
         return str(answer.error.get("message") or REASONS["no_answer"])[:200]
     if not isinstance(answer.result, dict):
         return str(REASONS["no_answer"])
-    return str(REASONS["cut"]) if answer.result.get("truncated") else ""
+    if answer.result.get("truncated"):
+        return str(REASONS["cut"])
+    return ""
 
 
 def build_excerpts(folder: CollectionFolder, devices: dict[UUID, Device], answer: Answer) -> list[Excerpt]:
@@ -139,12 +164,13 @@ def build_excerpts(folder: CollectionFolder, devices: dict[UUID, Device], answer
     listed = answer.result.get("results") if isinstance(answer.result, dict) else None
     if not isinstance(listed, list):
         return []
-    entries = [entry for entry in listed if is_excerpt(entry)]
+    device = get_device_name(devices, folder)
+    entries = list(filter(is_excerpt, listed))
     excerpts = []
     for rank, entry in enumerate(entries[:20], 1):
         excerpt = Excerpt(
             folder.pk,
-            get_device_name(devices, folder),
+            device,
             path_here(folder, devices, entry["path"]),
             entry["text"][:TEXT],
             offset=find_excerpt_number(entry.get("offset")) or 0,
@@ -157,11 +183,16 @@ def build_excerpts(folder: CollectionFolder, devices: dict[UUID, Device], answer
 
 
 def is_excerpt(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("path"), str) and isinstance(value.get("text"), str)
+    if not isinstance(value, dict):
+        return False
+    return isinstance(value.get("path"), str) and isinstance(value.get("text"), str)
 
 
 def find_excerpt_number(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < 2**40 else None
+    # For isinstance, true and false are numbers, too.
+    if type(value) is not int:
+        return None
+    return value if 0 <= value < 2**40 else None
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -177,18 +208,24 @@ def read_device_file(
     if problem := find_device_problem(devices.get(folder.device_id), folder, READ):
         raise ToolFailed(f"“{path}” cannot be read: {problem}.", code="device_offline")
     first = max(0, offset - BEFORE)
-    there = {"path": path_there(folder, devices, path), "offset": first, "length": size}
-    answer = asking.ask_devices(asker.user_id, {0: Question(folder.device_id, READ, there)}, DEVICE_S)[0]
+    arguments = {"path": path_there(folder, devices, path), "offset": first, "length": size}
+    question = Question(folder.device_id, READ, arguments)
+    answer = asking.ask_devices(asker.user_id, {0: question}, DEVICE_S)[0]
     if not isinstance(answer.result, dict) or not isinstance(answer.result.get("text"), str):
         raise ToolFailed(f"“{path}” cannot be read: {describe_device_failure(answer)}.", code="device_failed")
-    after = find_excerpt_number(answer.result.get("next_offset"))
     device = get_device_name(devices, folder)
-    next_id = Excerpt(folder.pk, device, path, "", offset=after + BEFORE).id if after else None
+    excerpt = Excerpt(folder.pk, device, path, "", offset=offset)
+    next_id = None
+    if after := find_excerpt_number(answer.result.get("next_offset")):
+        # Whoever asks for this id gets the text from a little before its place on.
+        next_id = replace(excerpt, offset=after + BEFORE).id
     return {
-        "id": Excerpt(folder.pk, device, path, "", offset=offset).id, "title": f"{path} on {device}", "url": None,
+        "id": excerpt.id,
+        "title": f"{path} on {device}",
+        "url": None,
         "text": answer.result["text"][:size],
         "metadata": {"document": path, "device": device, "source": None, "next": next_id},
-    }  # fmt: skip
+    }
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
@@ -201,13 +238,18 @@ def get_top_folder(path: str) -> str:
 def path_there(folder: CollectionFolder, devices: dict[UUID, Device], path: str = "") -> str:
     """As the device counts: where it shares one folder, paths begin inside of it."""
     path = path or folder.path
-    return path if len(devices[folder.device_id].folders) != 1 else path.partition("/")[2] or "."
+    if len(devices[folder.device_id].folders) != 1:
+        return path
+    _, _, inner_path = path.partition("/")
+    return inner_path or "."
 
 
 def path_here(folder: CollectionFolder, devices: dict[UUID, Device], path: str) -> str:
     """Begins with the name of the shared folder."""
     path = path[:PATH]
-    return path if len(devices[folder.device_id].folders) != 1 else f"{get_top_folder(folder.path)}/{path}"
+    if len(devices[folder.device_id].folders) != 1:
+        return path
+    return f"{get_top_folder(folder.path)}/{path}"
 
 
 def get_device_name(devices: dict[UUID, Device], folder: CollectionFolder) -> str:
@@ -224,8 +266,9 @@ def add_device_folder(collection: Collection, user: Any, device_id: UUID, path: 
     device = Device.objects.visible_to(user).live().filter(pk=device_id).first()
     if device is None:
         raise Invalid(_("You have no device with this id."), code="unknown_device")
-    path = "/".join(part for part in path.strip().split("/") if part not in ("", "."))
-    if ".." in path.split("/") or get_top_folder(path) not in device.folders:
+    parts = [part for part in path.strip().split("/") if part not in ("", ".")]
+    path = "/".join(parts)
+    if ".." in parts or get_top_folder(path) not in device.folders:
         raise Invalid(
             _("The device does not share this folder."), code="not_shared",
             hint=_("Shared folders: %(names)s.") % {"names": ", ".join(device.folders) or "–"},
@@ -240,4 +283,5 @@ def add_device_folder(collection: Collection, user: Any, device_id: UUID, path: 
             code="too_many_folders",
             hint=_("Remove one first."),
         )
-    return CollectionFolder.objects.create(collection=collection, owner=user, device_id=device_id, path=path), True
+    row = CollectionFolder.objects.create(collection=collection, owner=user, device_id=device_id, path=path)
+    return row, True

@@ -12,8 +12,10 @@ from knowledge.models import Chunk, Collection, Document, Evaluation, Evaluation
 from .search import MOST, Found, search_each
 from .storage import lock_collection
 
-QUESTIONS = 100  # of a collection: they run within one request
-KEPT = 50  # evaluations of a collection
+# Questions of a collection: they run within one request.
+QUESTIONS = 100
+# Evaluations of a collection.
+KEPT = 50
 FIRST = 5
 
 
@@ -21,15 +23,18 @@ FIRST = 5
 def add_question(collection: Collection, question: str, document: str, place: str = "") -> EvaluationQuestion:
     """Add a question, or change where the answer of this question is. Raises Conflict."""
     lock_collection(collection)
-    row = build_questions_query(collection).filter(question=question).first()
-    if row is None and build_questions_query(collection).count() >= QUESTIONS:
-        raise Conflict(
-            _("A collection can have %(number)s questions.") % {"number": QUESTIONS},
-            code="too_many_questions",
-            hint=_("Remove one first."),
-        )
-    row = row or EvaluationQuestion(collection=collection, question=question)
-    row.document, row.place = document, place
+    rows = build_questions_query(collection)
+    row = rows.filter(question=question).first()
+    if row is None:
+        if rows.count() >= QUESTIONS:
+            raise Conflict(
+                _("A collection can have %(number)s questions.") % {"number": QUESTIONS},
+                code="too_many_questions",
+                hint=_("Remove one first."),
+            )
+        row = EvaluationQuestion(collection=collection, question=question)
+    row.document = document
+    row.place = place
     row.save()
     return row
 
@@ -41,20 +46,22 @@ def evaluate(collection: Collection) -> Evaluation:
     version = collection.version
     questions = list(build_questions_query(collection)[:QUESTIONS])
     check_documents(collection, {question.document for question in questions})
-    each = search_each(collection, [question.question for question in questions], limit=MOST, version=version)
-    ranks = [build_question_rank(pieces, question) for pieces, question in zip(each, questions, strict=True)]
+    texts = [question.question for question in questions]
+    results = search_each(collection, texts, limit=MOST, version=version)
+    ranks = [build_question_rank(pieces, question) for pieces, question in zip(results, questions, strict=True)]
     if not ranks:
         raise Conflict(
             _("This collection has no questions."), code="no_questions", hint=_("Add some to its questions.")
         )
-    earlier = Evaluation.objects.filter(collection=collection)
-    before = earlier.first()
+    evaluations = Evaluation.objects.filter(collection=collection)
+    before = evaluations.first()
     recall, mrr = figures(ranks)
     row = Evaluation(collection=collection, version=version, ranks=ranks, recall_at_5=recall, mrr=mrr)
-    row.warning = describe_lowered_figures(before, ranks) if before else ""
+    if before:
+        row.warning = describe_lowered_figures(before, ranks)
     row.save()
-    kept = list(earlier.values_list("pk", flat=True)[:KEPT])
-    earlier.exclude(pk__in=kept).delete()
+    kept = list(evaluations.values_list("pk", flat=True)[:KEPT])
+    evaluations.exclude(pk__in=kept).delete()
     return row
 
 
@@ -64,8 +71,10 @@ def check_documents(collection: Collection, names: set[str]) -> None:
     """
     current = Document.objects.filter(collection=collection, name__in=names).current()
     searched = current.filter(status=Document.Status.READY).values("name")
-    reading = current.filter(status__in=(Document.Status.WAITING, Document.Status.INDEXING)).exclude(name__in=searched)
-    if name := reading.order_by("name").values_list("name", flat=True).first():
+    unfinished = current.filter(status__in=(Document.Status.WAITING, Document.Status.INDEXING))
+    unsearched = unfinished.exclude(name__in=searched).order_by("name")
+    name = unsearched.values_list("name", flat=True).first()
+    if name:
         raise Conflict(
             _("The document “%(name)s” is still being read, so no question finds it.") % {"name": name},
             code="document_not_ready", hint=_("Evaluate when its status is ready."),
@@ -77,41 +86,57 @@ def build_questions_query(collection: Collection) -> QuerySet[EvaluationQuestion
 
 
 def build_question_rank(pieces: list[Found], question: EvaluationQuestion) -> dict[str, Any]:
-    ranks = (number for number, piece in enumerate(pieces, 1) if answers(piece.chunk, question))
     return {
         "question": question.question,
         "document": question.document,
         "place": question.place,
-        "rank": next(ranks, None),
+        "rank": find_answer_rank(pieces, question),
     }
+
+
+def find_answer_rank(pieces: list[Found], question: EvaluationQuestion) -> int | None:
+    for rank, piece in enumerate(pieces, 1):
+        if answers(piece.chunk, question):
+            return rank
+    return None
 
 
 def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
     if chunk.document.name != question.document:
         return False
+    if not question.place:
+        return True
     places = {f"page {chunk.page}", chunk.heading.lower(), chunk.place.lower()}
-    return not question.place or question.place.lower() in places
+    return question.place.lower() in places
 
 
 def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     """Recall@5 and MRR, each between 0 and 1, of at least one question."""
-    hit_ranks = [row["rank"] for row in ranks if row["rank"]]
-    recall = sum(rank <= FIRST for rank in hit_ranks) / len(ranks)
-    reciprocal = sum(1 / rank for rank in hit_ranks) / len(ranks)
-    return round(recall, 4), round(reciprocal, 4)
+    first_hits = 0
+    reciprocals = 0.0
+    for row in ranks:
+        rank = row["rank"]
+        if rank:
+            first_hits += rank <= FIRST
+            reciprocals += 1 / rank
+    return round(first_hits / len(ranks), 4), round(reciprocals / len(ranks), 4)
 
 
 def describe_lowered_figures(before: Evaluation, ranks: list[dict[str, Any]]) -> str:
     """A warning if a figure fell, on the questions that both evaluations have; empty if none fell."""
-    was = {key(one): one for one in before.ranks}
-    both = [one for one in ranks if key(one) in was]
-    if not both:
+    earlier = {key(row): row for row in before.ranks}
+    common = [row for row in ranks if key(row) in earlier]
+    if not common:
         return ""
-    old, new = figures([was[key(one)] for one in both]), figures(both)
-    names = [
-        f"{name} from {a:.2f} to {b:.2f}" for name, a, b in zip(("recall@5", "MRR"), old, new, strict=True) if b < a
-    ]
-    return f"Since version {before.version} the search lowered {' and '.join(names)}." if names else ""
+    old = figures([earlier[key(row)] for row in common])
+    new = figures(common)
+    lowered = []
+    for name, was, now in zip(("recall@5", "MRR"), old, new, strict=True):
+        if now < was:
+            lowered.append(f"{name} from {was:.2f} to {now:.2f}")
+    if not lowered:
+        return ""
+    return f"Since version {before.version} the search lowered {' and '.join(lowered)}."
 
 
 def key(one: dict[str, Any]) -> tuple[str, str, str]:

@@ -36,7 +36,8 @@ class QuestionViewSet(mixins.ListModelMixin, InCollection):
     def create(self, request: Any, name: str) -> Response:
         """Add a question, or change the answer of the one with these words."""
         collection = self.collection()
-        row = evaluation.add_question(collection, **read_body(NewEvaluationQuestionSerializer, request))
+        body = read_body(NewEvaluationQuestionSerializer, request)
+        row = evaluation.add_question(collection, **body)
         self.audit("added", row, collection=str(collection))
         return Response(EvaluationQuestionSerializer(row).data, status=201)
 

@@ -36,7 +36,9 @@ class FolderSerializer(serializers.ModelSerializer):
 
     def get_device_name(self, row: CollectionFolder) -> str:
         device = Device.objects.live().filter(pk=row.device_id, owner_id=row.owner_id).first()
-        return device.name if device else ""
+        if device is None:
+            return ""
+        return device.name
 
 
 class FolderViewSet(MineInCollection):
@@ -50,11 +52,13 @@ class FolderViewSet(MineInCollection):
     )
     def create(self, request: Any, name: str) -> Response:
         """Search a folder of a device of yours with this collection. Its files stay on the device."""
-        body, collection = read_body(NewFolderSerializer, request), self.collection()
+        body = read_body(NewFolderSerializer, request)
+        collection = self.collection()
         row, is_new = device_folders.add_device_folder(collection, request.user, body["device"], body["path"])
         if is_new:
             self.audit("added", row, collection=str(collection))
-        return Response(FolderSerializer(row).data, status=201 if is_new else 200)
+        status = 201 if is_new else 200
+        return Response(FolderSerializer(row).data, status=status)
 
     def destroy(self, request: Any, name: str, pk: Any) -> Response:
         """Search it no longer. You may do that also where you may not change the collection."""

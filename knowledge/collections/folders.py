@@ -5,7 +5,7 @@ documents.
 a search of the present version: files there have no versions.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -36,30 +36,32 @@ def merge_ranked_hits(pieces: list[Found], excerpts: list[Excerpt]) -> list[Foun
     """Both lists merged by rank, because the scores of a device and of the index have no common scale."""
     if not excerpts:
         return list(pieces)
-    ranked: list[Found | Excerpt] = [Found(piece.chunk, 1 / (SMOOTH + rank)) for rank, piece in enumerate(pieces, 1)]
-    ranked += excerpts
-    return sorted(ranked, key=lambda one: -one.score)
+    hits: list[Found | Excerpt] = []
+    for rank, piece in enumerate(pieces, 1):
+        hits.append(Found(piece.chunk, 1 / (SMOOTH + rank)))
+    hits += excerpts
+    # Sorting keeps the order of equal scores: the documents' pieces come first.
+    return sorted(hits, key=lambda hit: -hit.score)
 
 
 def serialize_search_results(results: Results) -> dict[str, Any]:
     """The results in the form of the REST API."""
-    hits = [serialize_search_hit(hit) for hit in results.hits]
-    absent = [{"device": folder.device, "path": folder.path, "reason": folder.reason} for folder in results.absent]
+    hits = list(map(serialize_search_hit, results.hits))
+    absent = list(map(asdict, results.absent))
     return {"results": hits, "not_searched": absent}
 
 
 def serialize_search_hit(hit: Found | Excerpt) -> dict[str, Any]:
+    score = round(hit.score, 6)
     if isinstance(hit, Excerpt):
         document = {"id": "", "name": hit.path, "untrusted": True, "device": hit.device}
         place = {"page": hit.page, "heading": "", "position": None, "line": hit.line, "text": hit.place}
-        return {"document": document, "place": place, "text": hit.text, "score": round(hit.score, 6)}
+        return {"document": document, "place": place, "text": hit.text, "score": score}
     row = hit.chunk.document
-    return {
-        "document": {"id": str(row.pk), "name": row.name, "untrusted": row.untrusted, "device": None},
-        "place": {**build_chunk_place(hit.chunk), "line": None},
-        "text": hit.chunk.text,
-        "score": round(hit.score, 6),
-    }
+    document = {"id": str(row.pk), "name": row.name, "untrusted": row.untrusted, "device": None}
+    # Lines are known of files alone.
+    place = {**build_chunk_place(hit.chunk), "line": None}
+    return {"document": document, "place": place, "text": hit.chunk.text, "score": score}
 
 
 def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[str, Any] | None:
@@ -69,15 +71,18 @@ def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[s
     folder_id, _, rest = id.removeprefix(PREFIX).partition(":")
     offset, _, path = rest.partition(":")
     try:
-        rows = CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id, pk=UUID(folder_id))
+        folder_uuid = UUID(folder_id)
     except ValueError:
         return None
-    folder = rows.first()
-    if folder is None or not (offset.isascii() and offset.isdigit()) or not is_inside(folder.path, path):
+    folder = CollectionFolder.objects.filter(collection=collection, owner_id=asker.user_id, pk=folder_uuid).first()
+    is_number = offset.isascii() and offset.isdigit()
+    if folder is None or not is_number or not is_inside(folder.path, path):
         return None
     passage: dict[str, Any] | None = device_folders.read_device_file(folder, path, int(offset), asker, size)
     return passage
 
 
 def is_inside(folder: str, path: str) -> bool:
-    return path.startswith(f"{folder}/") and ".." not in path.split("/")
+    if ".." in path.split("/"):
+        return False
+    return path.startswith(f"{folder}/")

@@ -18,11 +18,16 @@ from knowledge.models import Chunk, ChunkVector, Collection, Document
 from plumbing import clock
 from plumbing.fair import of_others
 
-COMPARED = 50_000  # pieces; in a larger collection only those that words find are compared by meaning
-BLOCK = 2000  # vectors in memory at once
-DOCUMENTS = 50  # whose vectors are made together
-BYTES = 4  # of a number
-CHOSEN = ("vectors_number", "dimensions", "embed_after", "embeddings_error")  # change with the model
+# Pieces; in a larger collection only those that words find are compared by meaning.
+COMPARED = 50_000
+# Vectors in memory at once.
+BLOCK = 2000
+# Documents whose vectors are made together.
+DOCUMENTS = 50
+# Of one number of a vector.
+BYTES = 4
+# Columns that change with the model.
+CHOSEN = ("vectors_number", "dimensions", "embed_after", "embeddings_error")
 
 
 # -- searching ---------------------------------------------------------------------------------------------------------
@@ -38,16 +43,22 @@ def find_nearest_chunks(
     if collection.dimensions is None:
         return None
     vectors: list[bytes] | None = import_string(settings.COLLECTION_VECTORS)(collection, texts)
-    if vectors is None or {len(one) for one in vectors} != {collection.dimensions * BYTES}:
+    if vectors is None:
+        return None
+    # Vectors of another length come from another model than those that are stored.
+    sizes = {len(vector) for vector in vectors}
+    if sizes != {collection.dimensions * BYTES}:
         return None
     documents = Document.objects.filter(collection=collection).of_version(version)
     rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
-    if (documents.aggregate(count=Sum("chunk_count"))["count"] or 0) <= COMPARED:
+    count = documents.aggregate(count=Sum("chunk_count"))["count"] or 0
+    if count <= COMPARED:
         return best(vectors, iterate_stored_vectors(rows), limit)
-    return [
-        best([one], iterate_stored_vectors(rows.filter(pk__in=few)), limit)[0]
-        for one, few in zip(vectors, among, strict=True)
-    ]
+    nearest = []
+    for vector, few in zip(vectors, among, strict=True):
+        few_rows = iterate_stored_vectors(rows.filter(pk__in=few))
+        nearest += best([vector], few_rows, limit)
+    return nearest
 
 
 def iterate_stored_vectors(rows: Any) -> Iterator[tuple[int, Any]]:
@@ -57,7 +68,8 @@ def iterate_stored_vectors(rows: Any) -> Iterator[tuple[int, Any]]:
 
 def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
     """For each vector the nearest rows that are near enough. All vectors are compared in one pass over the rows."""
-    import numpy  # 0.1 s, and only collections with vectors need it
+    # Importing it takes 0.1 s, and only collections with vectors need it.
+    import numpy
 
     questions = numpy.frombuffer(b"".join(vectors), dtype="<f4").reshape(len(vectors), -1).T
     nearest_rows: list[list[tuple[float, int]]] = [[] for _ in vectors]
@@ -66,13 +78,20 @@ def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) 
         pks = [pk for pk, _ in block]
         joined = b"".join(vector for _, vector in block)
         matrix = numpy.frombuffer(joined, dtype="<f4").reshape(len(block), -1)
-        # One row of scores for each question. Negative, so that sorting puts the nearest first, then the oldest.
+        # One row of scores for each question.
         all_scores = (matrix @ questions).T.tolist()
         for number, scores in enumerate(all_scores):
-            near = [(-score, pk) for score, pk in zip(scores, pks, strict=True) if score >= settings.COLLECTION_NEAR]
-            candidates = sorted(nearest_rows[number] + near)
-            nearest_rows[number] = candidates[:limit]
-    return [[pk for _, pk in pairs] for pairs in nearest_rows]
+            candidates = nearest_rows[number]
+            for score, pk in zip(scores, pks, strict=True):
+                # Negative, so that sorting puts the nearest first, then the oldest.
+                if score >= settings.COLLECTION_NEAR:
+                    candidates.append((-score, pk))
+            nearest_rows[number] = sorted(candidates)[:limit]
+    return [list_ranked_ids(pairs) for pairs in nearest_rows]
+
+
+def list_ranked_ids(pairs: list[tuple[float, int]]) -> list[int]:
+    return [pk for _, pk in pairs]
 
 
 # -- making vectors ----------------------------------------------------------------------------------------------------
@@ -80,10 +99,13 @@ def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) 
 
 def choose_embedding_model(collection: Collection, embeddings: str) -> None:
     """Set the model before the row is saved; vectors of another are made again."""
-    if collection.embeddings != embeddings:
-        collection.embeddings, collection.embeddings_error = embeddings, ""
-        collection.vectors_number, collection.dimensions = collection.vectors_number + 1, None
-        collection.embed_after = clock.Now() if embeddings else None
+    if collection.embeddings == embeddings:
+        return
+    collection.embeddings = embeddings
+    collection.embeddings_error = ""
+    collection.vectors_number += 1
+    collection.dimensions = None
+    collection.embed_after = clock.Now() if embeddings else None
 
 
 def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = ()) -> Collection | None:
@@ -92,7 +114,11 @@ def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = 
     """
     due = Collection.objects.filter(SiteHold.absent(), embed_after__lte=clock.Now()).select_related("owner")
     row = of_others(due, "owner", without).order_by("embed_after").first()
-    if row is None or not due.filter(pk=row.pk, embed_after=row.embed_after).update(embed_after=clock.Now(lease_s)):
+    if row is None:
+        return None
+    # Only one worker finds the row as it was.
+    unclaimed = due.filter(pk=row.pk, embed_after=row.embed_after)
+    if not unclaimed.update(embed_after=clock.Now(lease_s)):
         return None
     row.refresh_from_db(fields=["embed_after"])
     return row
@@ -100,19 +126,23 @@ def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = 
 
 def lacking(collection: Collection, limit: int) -> Iterator[list[Chunk]]:
     """Pieces without a vector, in batches that belong together; their documents are done after each batch."""
-    outdated = ~Q(vectors_number=collection.vectors_number) | Q(vectors_number=None)
-    rows = Document.objects.filter(outdated, collection=collection, status=Document.Status.READY).order_by("id")
-    have = ChunkVector.objects.filter(chunk=OuterRef("pk"), number=collection.vectors_number)
+    number = collection.vectors_number
+    is_outdated = ~Q(vectors_number=number) | Q(vectors_number=None)
+    rows = Document.objects.filter(is_outdated, collection=collection, status=Document.Status.READY).order_by("id")
+    vectors = ChunkVector.objects.filter(chunk=OuterRef("pk"), number=number)
+    without_vector = Chunk.objects.filter(~Exists(vectors)).select_related("document").defer("words").order_by("id")
     while documents := list(rows.values_list("pk", flat=True)[:DOCUMENTS]):
-        chunks = Chunk.objects.filter(~Exists(have), document__in=documents).select_related("document").defer("words")
-        while batch := list(chunks.order_by("id")[:limit]):
+        chunks = without_vector.filter(document__in=documents)
+        # Whoever takes a batch stores its vectors, so that the next query finds the rest.
+        while batch := list(chunks[:limit]):
             yield batch
-        Document.objects.filter(pk__in=documents).update(vectors_number=collection.vectors_number)
+        Document.objects.filter(pk__in=documents).update(vectors_number=number)
 
 
 def passage(chunk: Chunk) -> str:
     """A piece as the model reads it: a question often names the document."""
-    return " . ".join(filter(None, [chunk.document.name, chunk.heading, chunk.text]))
+    texts = [chunk.document.name, chunk.heading, chunk.text]
+    return " . ".join(filter(None, texts))
 
 
 @transaction.atomic
@@ -122,11 +152,15 @@ def store_chunk_vectors(collection: Collection, vectors: dict[int, bytes]) -> bo
     if row is None or row.vectors_number != collection.vectors_number:
         return False
     dimensions = {len(vector) // BYTES for vector in vectors.values()}
-    if dimensions != {row.dimensions or max(dimensions)}:
-        row.vectors_number, row.dimensions, row.embed_after = row.vectors_number + 1, None, clock.Now()
+    most = max(dimensions)
+    if dimensions != {row.dimensions or most}:
+        # The model answers with another dimension than before: all vectors are made again.
+        row.vectors_number += 1
+        row.dimensions = None
+        row.embed_after = clock.Now()
         row.save(update_fields=["vectors_number", "dimensions", "embed_after"])
         return False
-    Collection.objects.filter(pk=row.pk).update(dimensions=max(dimensions), embeddings_error="")
+    Collection.objects.filter(pk=row.pk).update(dimensions=most, embeddings_error="")
     there = Chunk.objects.filter(pk__in=vectors).values_list("pk", flat=True)
     chunk_vectors = [ChunkVector(chunk_id=pk, number=row.vectors_number, vector=vectors[pk]) for pk in there]
     ChunkVector.objects.bulk_create(
@@ -137,11 +171,13 @@ def store_chunk_vectors(collection: Collection, vectors: dict[int, bytes]) -> bo
 
 def finish_embedding(collection: Collection) -> None:
     """Note that no vector is lacking, unless a document was added meanwhile."""
-    Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=None)
+    rows = Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after)
+    rows.update(embed_after=None)
 
 
 def resume_embedding(collection: Collection) -> None:
-    Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after).update(embed_after=clock.Now())
+    rows = Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after)
+    rows.update(embed_after=clock.Now())
 
 
 def pause_embedding(collection: Collection, error: str, seconds: float) -> None:

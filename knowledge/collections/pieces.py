@@ -5,10 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-LENGTH = 1200  # characters of a piece, about 200 words
-SHORT = 200  # a rest that is shorter joins the piece before it
-HEADING_LENGTH = 200  # characters of the place of a piece
-PLACE_LENGTH, REASON_LENGTH = 200, 300  # characters of what is left out
+# Characters of a piece, about 200 words.
+LENGTH = 1200
+# A rest that is shorter joins the piece before it.
+SHORT = 200
+# Characters of the place of a piece.
+HEADING_LENGTH = 200
+# Characters of what is left out.
+PLACE_LENGTH, REASON_LENGTH = 200, 300
 HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 BREAKS = ("\n\n", "\n", ". ", "; ", ", ", " ")
 
@@ -42,9 +46,9 @@ class LeftOut:
     @classmethod
     def read(cls, entry: Any) -> Self:
         """From what a reader wrote. Raises KeyError, TypeError."""
-        place = clean_database_text(str(entry["place"]))[:PLACE_LENGTH]
-        reason = clean_database_text(str(entry["reason"]))[:REASON_LENGTH]
-        return cls(place, reason, bool(entry["is_lost"]))
+        place = clean_database_text(str(entry["place"]))
+        reason = clean_database_text(str(entry["reason"]))
+        return cls(place[:PLACE_LENGTH], reason[:REASON_LENGTH], bool(entry["is_lost"]))
 
     def as_json(self) -> dict[str, str | bool]:
         return {"place": self.place, "reason": self.reason, "is_lost": self.is_lost}
@@ -54,15 +58,17 @@ def cut_parts(parts: Iterable[Part]) -> Iterator[Piece]:
     """A heading without text below it, and one that is longer than a place can be, is a text itself."""
     for part in parts:
         heading = clean_database_text(part.heading).strip()
-        is_text = len(heading) > HEADING_LENGTH or not part.text.strip()
-        text = f"{heading}\n{part.text}" if is_text else part.text
+        text = part.text
+        if len(heading) > HEADING_LENGTH or not part.text.strip():
+            text = f"{heading}\n{part.text}"
         for piece in split_text_pieces(text):
             yield Piece(piece, heading[:HEADING_LENGTH], part.page)
 
 
 def clean_database_text(text: str) -> str:
     """The text without what a database refuses: NUL characters, and halves of surrogate pairs."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
+    encoded = text.replace("\0", "").encode("utf-8", "replace")
+    return encoded.decode()
 
 
 def split_text_pieces(text: str) -> Iterator[str]:
@@ -70,23 +76,28 @@ def split_text_pieces(text: str) -> Iterator[str]:
     text = clean_database_text(text).strip()
     start = 0
     while start < len(text):
-        end = len(text) if len(text) - start <= LENGTH + SHORT else find_piece_end(text, start)
+        end = len(text)
+        if end - start > LENGTH + SHORT:
+            end = find_piece_end(text, start)
         if piece := text[start:end].strip():
             yield piece
         start = end
 
 
 def find_piece_end(text: str, start: int) -> int:
-    least, most = start + LENGTH // 2, start + LENGTH
+    least = start + LENGTH // 2
+    most = start + LENGTH
     for sign in BREAKS:
-        if (position := text.rfind(sign, least, most)) >= 0:
+        position = text.rfind(sign, least, most)
+        if position >= 0:
             return position + len(sign)
     return most
 
 
 def parts_of_markdown(text: str) -> Iterator[Part]:
     """The text below each heading. Lines that begin with # inside a block of code are no headings."""
-    heading, is_code = "", False
+    heading = ""
+    is_code = False
     lines: list[str] = []
     for line in text.splitlines():
         if line.lstrip().startswith(("```", "~~~")):

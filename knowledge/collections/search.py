@@ -1,5 +1,6 @@
 """Finds the pieces of a collection's documents that answer a question."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,12 @@ from knowledge.models import Chunk, Collection
 
 from . import meaning
 
-MOST = 50  # results
-POOL = 100  # pieces of each list that are fused
-SMOOTH = 60  # the usual constant: the first ranks do not decide alone
+# Results of one search.
+MOST = 50
+# Pieces of each list that are fused.
+POOL = 100
+# The usual constant: the first ranks do not decide alone.
+SMOOTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,13 @@ def search_each(
     collection: Collection, texts: Sequence[str], *, limit: int, version: int | None = None
 ) -> Iterator[list[Found]]:
     """The same for several texts, whose vectors are asked for at once."""
-    number = collection.version if version is None else version
-    for ranking in list_scored_chunks(collection, number, texts, min(limit, MOST)):
+    if version is None:
+        version = collection.version
+    for ranking in list_scored_chunks(collection, version, texts, min(limit, MOST)):
         scores = dict(ranking)
         rows = Chunk.objects.filter(pk__in=scores).select_related("document").defer("words")
         chunks = {row.pk: row for row in rows}
+        # A chunk may have been erased meanwhile.
         yield [Found(chunks[pk], score) for pk, score in scores.items() if pk in chunks]
 
 
@@ -45,20 +51,23 @@ def list_scored_chunks(
     rankings = [full_text.search_full_text(collection.pk, version, text, pool) for text in texts]
     if not collection.embeddings:
         return rankings
-    pks = [[pk for pk, _ in ranking] for ranking in rankings]
-    near = meaning.find_nearest_chunks(collection, version, texts, POOL, pks)
+    found_by_words: list[list[int]] = []
+    for ranking in rankings:
+        found_by_words.append([pk for pk, _ in ranking])
+    near = meaning.find_nearest_chunks(collection, version, texts, POOL, found_by_words)
     if near is None:
         return [ranking[:limit] for ranking in rankings]
-    return [merge_rankings(*both)[:limit] for both in zip(pks, near, strict=True)]
+    merged = map(merge_rankings, found_by_words, near)
+    return [ranking[:limit] for ranking in merged]
 
 
 def merge_rankings(*lists: list[int]) -> list[tuple[int, float]]:
     """Reciprocal rank fusion: the scores of words and of vectors cannot be compared, their ranks can."""
-    scores: dict[int, float] = {}
+    scores: dict[int, float] = defaultdict(float)
     for ranked in lists:
         for rank, pk in enumerate(ranked, 1):
-            scores[pk] = scores.get(pk, 0.0) + 1 / (SMOOTH + rank)
-    return sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+            scores[pk] += 1 / (SMOOTH + rank)
+    return sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))
 
 
 def build_chunk_place(chunk: Chunk) -> dict[str, Any]:

@@ -52,7 +52,11 @@ def with_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
         return validated
     before = row.embeddings
     meaning.choose_embedding_model(row, validated["embeddings"])
-    return {**validated, **({} if before == row.embeddings else {name: getattr(row, name) for name in meaning.CHOSEN})}
+    if row.embeddings == before:
+        return validated
+    # What changes with the model is saved with it.
+    changes = {name: getattr(row, name) for name in meaning.CHOSEN}
+    return {**validated, **changes}
 
 
 class LeftOutSerializer(serializers.Serializer):
@@ -84,7 +88,9 @@ class DocumentSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
     def get_error(self, row: Document) -> dict[str, str] | None:
-        return {"code": row.error_code, "message": row.error} if row.error_code else None
+        if not row.error_code:
+            return None
+        return {"code": row.error_code, "message": row.error}
 
 
 class NewDocumentSerializer(StrictSerializer):

@@ -4,6 +4,7 @@ A document that is added waits until a worker has read it (knowledge/indexing). 
 of the collection, and the earlier document of that name ends with it.
 """
 
+from collections import defaultdict
 from collections.abc import Collection as Members
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,8 +28,11 @@ from plumbing.fair import of_others
 from .pieces import LeftOut, Piece, clean_database_text
 
 Source, Status = Document.Source, Document.Status
-ATTEMPTS = 3  # a document that ends the worker or its sandbox as often has failed
-MAX_DOCUMENTS = 100_000  # of a collection
+# A document that ends the worker or its sandbox as often has failed.
+ATTEMPTS = 3
+# Of a collection.
+MAX_DOCUMENTS = 100_000
+# Pieces that are inserted at once.
 BATCH = 1000
 
 
@@ -39,7 +43,11 @@ def add_content(
     collection: Collection, user_id: Any, name: str, content: Any, *, declared: str, untrusted: bool, source: str
 ) -> tuple[Document, bool]:
     """A document with this content, bytes or a file of Django; see `add_file_document`. Not in a transaction."""
-    digest = sha256(content).hexdigest() if isinstance(content, bytes) else files.hash_content(content)
+    if isinstance(content, bytes):
+        digest = sha256(content).hexdigest()
+    else:
+        digest = files.hash_content(content)
+    # Looked for before anything is stored; under the lock it is looked for once more.
     if document := same(collection, name, digest):
         return document, False
     file = files.store_bytes(user_id, name, content, declared=declared, untrusted=untrusted)
@@ -98,16 +106,20 @@ def create_document_row(row: Document) -> Document:
             code="too_many_documents",
             hint=_("Delete some, or use another collection."),
         )
-    row.save(force_insert=True)  # first: the rows before it may share its file
-    discard(rows.filter(name=row.name).exclude(status=Status.READY).exclude(pk=row.pk))
+    # Saved first: the rows before it may share its file.
+    row.save(force_insert=True)
+    unsearched = rows.filter(name=row.name).exclude(status=Status.READY)
+    discard(unsearched.exclude(pk=row.pk))
     return row
 
 
 def same(collection: Collection, name: str, checksum: str) -> Document | None:
     """The document of this name, if its content is the same and it did not fail."""
-    rows = Document.objects.filter(collection=collection, name=name).current().exclude(status=Status.FAILED)
-    newest = rows.order_by("-id").first()
-    return newest if newest and newest.checksum == checksum else None
+    current = Document.objects.filter(collection=collection, name=name).current()
+    newest = current.exclude(status=Status.FAILED).order_by("-id").first()
+    if newest is None or newest.checksum != checksum:
+        return None
+    return newest
 
 
 @transaction.atomic
@@ -118,8 +130,10 @@ def index_again(row: Document) -> Document:
         raise Conflict(_("The file of this document was deleted."), code="no_file", hint=_("Add the document again."))
     if row.status in (Status.WAITING, Status.INDEXING):
         return row
-    fields = ("collection", "name", "source", "url", "file", "media_type", "untrusted")
-    return create_document_row(Document(**{name: getattr(row, name) for name in fields}, checksum=row.checksum))
+    # A new revision with the content of this one.
+    fields = ("collection", "name", "source", "url", "file", "media_type", "checksum", "untrusted")
+    values = {name: getattr(row, name) for name in fields}
+    return create_document_row(Document(**values))
 
 
 # -- indexing ----------------------------------------------------------------------------------------------------------
@@ -129,23 +143,28 @@ def claim_waiting_documents(limit: int, lease_s: float, *, without: Members[int 
     """Take documents that wait, or whose worker died; those that were tried too often have failed. Documents of the
     owners in `without` are passed over.
     """
-    expired = Q(status=Status.INDEXING, lease_expires_at__lte=clock.Now())
-    due = Document.objects.filter(SiteHold.absent(), Q(status=Status.WAITING) | expired)
-    due.filter(attempts__gte=ATTEMPTS).update(
-        status=Status.FAILED, lease=None, error_code="gave_up", error=f"Reading it was interrupted {ATTEMPTS} times."
-    )
-    lease = uuid4()
-    chosen = list(of_others(due, "collection__owner", without).order_by("id").values_list("pk", flat=True)[:limit])
+    is_expired = Q(status=Status.INDEXING, lease_expires_at__lte=clock.Now())
+    is_due = Q(status=Status.WAITING) | is_expired
+    due = Document.objects.filter(SiteHold.absent(), is_due)
+    given_up = due.filter(attempts__gte=ATTEMPTS)
+    error = f"Reading it was interrupted {ATTEMPTS} times."
+    given_up.update(status=Status.FAILED, lease=None, error_code="gave_up", error=error)
+    others = of_others(due, "collection__owner", without).order_by("id")
+    chosen = list(others.values_list("pk", flat=True)[:limit])
     if not chosen:
         return []
-    due.filter(pk__in=chosen).update(
-        status=Status.INDEXING, lease=lease, lease_expires_at=clock.Now(lease_s), attempts=F("attempts") + 1
-    )
-    return list(Document.objects.filter(lease=lease).select_related("file", "collection").order_by("id"))
+    # Another worker may have taken some of them meanwhile: what bears this lease is ours.
+    lease = uuid4()
+    expires_at = clock.Now(lease_s)
+    unclaimed = due.filter(pk__in=chosen)
+    unclaimed.update(status=Status.INDEXING, lease=lease, lease_expires_at=expires_at, attempts=F("attempts") + 1)
+    claimed = Document.objects.filter(lease=lease).select_related("file", "collection")
+    return list(claimed.order_by("id"))
 
 
 def renew(lease: UUID, lease_s: float) -> None:
-    Document.objects.filter(lease=lease, status=Status.INDEXING).update(lease_expires_at=clock.Now(lease_s))
+    rows = Document.objects.filter(lease=lease, status=Status.INDEXING)
+    rows.update(lease_expires_at=clock.Now(lease_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,39 +179,52 @@ class Read:
 
 def finish_read_documents(read: list[Read]) -> int:
     """The next version of each collection with these documents, as far as they are still claimed. Returns how many."""
+    groups: dict[int, list[Read]] = defaultdict(list)
+    for one in read:
+        groups[one.document.collection_id].append(one)
     done = 0
-    for collection_id in sorted({one.document.collection_id for one in read}):
-        done += finish_collection(collection_id, [one for one in read if one.document.collection_id == collection_id])
+    # In one order, so that two workers do not wait for each other's locks.
+    for collection_id in sorted(groups):
+        done += finish_collection(collection_id, groups[collection_id])
     return done
 
 
 @transaction.atomic
 def finish_collection(collection_id: int, read: list[Read]) -> int:
     collection = Collection.objects.select_for_update().filter(pk=collection_id).first()
-    claimed = {one.document.pk: one.document.lease for one in read}
-    rows = Document.objects.select_for_update().filter(pk__in=claimed, status=Status.INDEXING)
-    mine = {row.pk: row for row in rows if row.lease == claimed[row.pk]}
+    leases = {one.document.pk: one.document.lease for one in read}
+    rows = Document.objects.select_for_update().filter(pk__in=leases, status=Status.INDEXING)
+    mine = {row.pk: row for row in rows if row.lease == leases[row.pk]}
     kept = [one for one in read if one.document.pk in mine]
     if collection is None or not kept:
         return 0
     number = next_version(collection)
-    live = Document.objects.filter(collection=collection, status=Status.READY, until_version=None)
-    live.filter(name__in=[one.document.name for one in kept]).update(until_version=number)
+    names = [one.document.name for one in kept]
+    earlier = Document.objects.filter(collection=collection, status=Status.READY, until_version=None, name__in=names)
+    earlier.update(until_version=number)
+    chunks: list[Chunk] = []
     for one in kept:
         become_ready(mine[one.document.pk], one, number)
-    chunks = [chunk for one in kept for chunk in build_document_chunks(collection_id, one)]
+        chunks += build_document_chunks(collection_id, one)
     Chunk.objects.bulk_create(chunks, batch_size=BATCH)
     return len(kept)
 
 
 def become_ready(row: Document, read: Read, number: int) -> None:
-    row.checksum, row.media_type = read.document.checksum, read.document.media_type
+    row.checksum = read.document.checksum
+    row.media_type = read.document.media_type
     if read.file:
         files.insert_file_row(read.file)
-        row.file, row.checksum, row.media_type = read.file, read.file.sha256, read.file.media_type
-    row.status, row.from_version, row.chunk_count = Status.READY, number, len(read.pieces)
+        row.file = read.file
+        row.checksum = read.file.sha256
+        row.media_type = read.file.media_type
+    row.status = Status.READY
+    row.from_version = number
+    row.chunk_count = len(read.pieces)
     row.left_out = [one.as_json() for one in read.left_out]
-    row.lease, row.lease_expires_at, row.indexed_at = None, None, timezone.now()
+    row.lease = None
+    row.lease_expires_at = None
+    row.indexed_at = timezone.now()
     row.save()
 
 
@@ -221,14 +253,11 @@ def count_pieces(documents: QuerySet[Document]) -> int:
 
 def fail(document: Document, code: str, error: str, left_out: Sequence[LeftOut] = ()) -> None:
     """Mark a claimed document as failed; an earlier document of this name stays as it is."""
+    error_code = clean_database_text(code)[:64]
+    error = clean_database_text(error)[:500]
+    entries = [one.as_json() for one in left_out]
     claimed = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
-    claimed.update(
-        status=Status.FAILED,
-        lease=None,
-        error_code=clean_database_text(code)[:64],
-        error=clean_database_text(error)[:500],
-        left_out=[one.as_json() for one in left_out],
-    )
+    claimed.update(status=Status.FAILED, lease=None, error_code=error_code, error=error, left_out=entries)
 
 
 def put_back(document: Document) -> None:
@@ -240,12 +269,14 @@ def put_back(document: Document) -> None:
 def is_unchanged(document: Document, checksum: str) -> bool:
     """Whether the index has this content under the document's name."""
     rows = Document.objects.filter(collection_id=document.collection_id, name=document.name, status=Status.READY)
-    return rows.filter(until_version=None, checksum=checksum).exists()
+    current = rows.filter(until_version=None, checksum=checksum)
+    return current.exists()
 
 
 def drop(document: Document) -> None:
     """Delete a claimed document: the one before it has the same content."""
-    Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING).delete()
+    claimed = Document.objects.filter(pk=document.pk, lease=document.lease, status=Status.INDEXING)
+    claimed.delete()
 
 
 # -- removing ----------------------------------------------------------------------------------------------------------
@@ -258,8 +289,9 @@ def remove_document(row: Document) -> None:
     """
     collection = lock_collection(row.collection)
     current = Document.objects.filter(collection=collection, name=row.name).current()
-    if current.filter(status=Status.READY).exists():
-        current.filter(status=Status.READY).update(until_version=next_version(collection))
+    searched = current.filter(status=Status.READY)
+    if searched.exists():
+        searched.update(until_version=next_version(collection))
     discard(current.exclude(status=Status.READY))
 
 
@@ -287,11 +319,16 @@ def erase_collection(row: Collection) -> None:
 
 def discard(rows: QuerySet[Document]) -> int:
     """Delete documents, and the files that were stored for them and are used nowhere else."""
-    entries = list(rows.values_list("pk", "file_id", "source"))
-    Document.objects.filter(pk__in=[pk for pk, _, _ in entries]).delete()
-    own = {file for _, file, source in entries if file and source != Source.FILE}
-    files.delete_files(StoredFile.objects.filter(pk__in=own).unreferenced())
-    return len(entries)
+    document_ids: list[UUID] = []
+    file_ids: set[UUID] = set()
+    for document_id, file_id, source in rows.values_list("pk", "file_id", "source"):
+        document_ids.append(document_id)
+        # A file of its owner stays theirs.
+        if file_id and source != Source.FILE:
+            file_ids.add(file_id)
+    Document.objects.filter(pk__in=document_ids).delete()
+    files.delete_files(StoredFile.objects.filter(pk__in=file_ids).unreferenced())
+    return len(document_ids)
 
 
 def lock_collection(collection: Collection) -> Collection:

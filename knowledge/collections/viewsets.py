@@ -14,7 +14,8 @@ class InCollection(ByName, Audited, viewsets.GenericViewSet):
 
     scope = "collections"
     page_ordering: tuple[str, ...] = ("-id",)
-    without_edit: tuple[str, ...] = ("GET", "HEAD", "OPTIONS")  # for these it is enough to see the collection
+    # For these it is enough to see the collection.
+    without_edit: tuple[str, ...] = ("GET", "HEAD", "OPTIONS")
 
     def collection(self) -> Collection:
         if getattr(self, "swagger_fake_view", False):
@@ -32,4 +33,5 @@ class MineInCollection(mixins.ListModelMixin, InCollection):
     without_edit = (*InCollection.without_edit, "DELETE")
 
     def get_queryset(self) -> Any:
-        return self.queryset.model.objects.visible_to(self.request.user).filter(collection=self.collection())
+        visible = self.queryset.model.objects.visible_to(self.request.user)
+        return visible.filter(collection=self.collection())

@@ -35,7 +35,9 @@ class CollectionAccountSerializer(serializers.ModelSerializer):
 
     def get_account(self, row: CollectionAccount) -> str:
         connection = Connection.objects.filter(pk=row.connection_id, owner_id=row.owner_id).first()
-        return connection.name if connection else ""
+        if connection is None:
+            return ""
+        return connection.name
 
     def get_messages(self, row: CollectionAccount) -> int:
         return row.items.filter(error="").count()
@@ -58,14 +60,17 @@ class CollectionAccountViewSet(MineInCollection):
     )
     def create(self, request: Any, name: str) -> Response:
         """Make documents of the messages that a query finds, now and again. They are shared as the collection is."""
-        body, collection = read_body(NewCollectionAccountSerializer, request), self.collection()
+        body = read_body(NewCollectionAccountSerializer, request)
+        collection = self.collection()
         row, is_new = accounts.add_collection_account(collection, request.user, body["account"], body["query"])
         if is_new:
             self.audit("added", row, collection=str(collection))
-        return Response(CollectionAccountSerializer(row).data, status=201 if is_new else 200)
+        status = 201 if is_new else 200
+        return Response(CollectionAccountSerializer(row).data, status=status)
 
     def destroy(self, request: Any, name: str, pk: Any) -> Response:
         """Read it no longer, and erase the documents that were made of it from all versions."""
         row = self.get_object()
-        self.audit("removed", row, collection=name, erased=accounts.remove_collection_account(row))
+        erased = accounts.remove_collection_account(row)
+        self.audit("removed", row, collection=name, erased=erased)
         return Response(status=204)

@@ -30,12 +30,19 @@ from plumbing.fair import FairQueue, of_others
 from plumbing.http import outbound
 
 log = logging.getLogger(__name__)
-LEASE_S = 300.0  # longer than a turn
+# Longer than a turn.
+LEASE_S = 300.0
 TURN_S = 120.0
-QUEUE = FairQueue("account", at_once=8, each=1)  # whose mail server hangs delays nobody else
-READ_EVERY_S = 900.0  # between two readings of an account
-MAX_ACCOUNTS = 10  # of one person in a collection
-PAGE, PAGES = 50, 4  # messages of one search, and searches of one turn
+# Whose mail server hangs delays nobody else.
+QUEUE = FairQueue("account", at_once=8, each=1)
+# Between two readings of an account.
+READ_EVERY_S = 900.0
+# Of one person in a collection.
+MAX_ACCOUNTS = 10
+# Messages of one search, and searches of one turn.
+PAGE, PAGES = 50, 4
+# Fields of a message that begin its document.
+HEADS = (("Subject", "subject"), ("From", "from"), ("Date", "date"))
 
 
 def start_due() -> int:
@@ -46,17 +53,21 @@ def start_due() -> int:
 def read_next_account() -> int:
     """Read one account on this thread. Returns how many messages became documents."""
     account = claim_due_account()
-    return 0 if account is None else read_claimed(account)
+    if account is None:
+        return 0
+    return read_claimed(account)
 
 
 def read_claimed(account: CollectionAccount) -> int:
-    error, done = "", 0
+    error = ""
+    done = 0
     try:
         done = read_account_messages(account)
     except ToolError as problem:
         log.warning("The account %s of a collection waits: %s", account.pk, problem)
         error = str(problem)
-    except Exception:  # a worker reads the accounts of all people: the others are read
+    except Exception:
+        # A worker reads the accounts of all people: the others are read.
         log.exception("The account %s of a collection cannot be read", account.pk)
         error = "The account cannot be read; the server's log says why."
     rows = CollectionAccount.objects.filter(pk=account.pk)
@@ -69,7 +80,11 @@ def claim_due_account(without: Sequence[int] = ()) -> CollectionAccount | None:
     due = CollectionAccount.objects.filter(SiteHold.absent(), read_after__lte=clock.Now())
     others = of_others(due, "owner", without)
     row = others.select_related("collection", "owner").order_by("read_after").first()
-    if row is None or not due.filter(pk=row.pk, read_after=row.read_after).update(read_after=clock.Now(LEASE_S)):
+    if row is None:
+        return None
+    # Only one worker finds the row as it was.
+    unclaimed = due.filter(pk=row.pk, read_after=row.read_after)
+    if not unclaimed.update(read_after=clock.Now(LEASE_S)):
         return None
     return row
 
@@ -101,8 +116,10 @@ def read_account_messages(account: CollectionAccount) -> int:
 
 def check_account_usable(account: CollectionAccount) -> None:
     """A turn takes minutes; meanwhile the person may have been deactivated. Raises ToolError."""
-    now = CollectionAccount.objects.select_related("collection", "owner").filter(pk=account.pk).first()
-    if now is not None:  # else removed: nothing is kept
+    rows = CollectionAccount.objects.select_related("collection", "owner")
+    now = rows.filter(pk=account.pk).first()
+    # If it was removed, nothing is kept anyway.
+    if now is not None:
         get_account_connection(now)
 
 
@@ -119,40 +136,49 @@ def get_account_connection(account: CollectionAccount) -> Connection:
 
 def iterate_found_messages(connector: Any, query: str) -> Iterator[dict[str, Any]]:
     """What a search shows of each message, the newest first."""
-    more: dict[str, Any] = {} if connector.provider == "gmail" else {"limit": 25}
+    # Teams gives 25 results at most, and only Gmail has further pages.
+    arguments: dict[str, Any] = {"limit": PAGE if connector.provider == "gmail" else 25}
     for _page in range(PAGES):
-        answer = connector.search(query=query, **{"limit": PAGE, **more})
-        yield from (head for head in answer["messages"] if head.get("id"))
+        answer = connector.search(query=query, **arguments)
+        for head in answer["messages"]:
+            if head.get("id"):
+                yield head
         if not answer.get("next"):
             return
-        more = {"page": answer["next"]}
+        arguments = {"limit": PAGE, "page": answer["next"]}
 
 
 def build_item_key(head: dict[str, Any]) -> str:
-    return clean_database_text(f"{head.get('place', '')}/{head['id']}")[:512]
+    key = f"{head.get('place', '')}/{head['id']}"
+    return clean_database_text(key)[:512]
 
 
 def build_item_mark(head: dict[str, Any]) -> str:
-    """Labels change without the text."""
-    same = {name: value for name, value in head.items() if name != "labels"}
-    text = json.dumps(same, sort_keys=True, default=str)
+    """Equal as long as the message is the same. Labels change without the text."""
+    content = {name: value for name, value in head.items() if name != "labels"}
+    text = json.dumps(content, sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()
 
 
 def store_account_message(account: CollectionAccount, connector: Connector, head: dict[str, Any], mark: str) -> int:
     """Read one message into a document. Raises ToolError for what is not the message's fault."""
+    arguments = {"id": head["id"], "max_chars": MAX_CHARS}
+    # Only messages of Teams have a place.
+    if head.get("place"):
+        arguments["place"] = head["place"]
     try:
-        place = {"place": head["place"]} if head.get("place") else {}
-        message = connector.read(id=head["id"], max_chars=MAX_CHARS, **place)  # type: ignore[attr-defined]
+        message = connector.read(**arguments)  # type: ignore[attr-defined]
         save_message_document(account, head, message, mark)
         return 1
     except ToolError as problem:
         if problem.code in OF_THE_ACCOUNT:
             raise
         error = str(problem)
-    except MusterError as problem:  # a quota
+    except MusterError as problem:
+        # Such as a quota of the person.
         error = " ".join(filter(None, [str(problem), problem.hint]))
-    except Exception:  # one message never stops the others
+    except Exception:
+        # One message never stops the others.
         log.exception("A message of the account %s cannot be read", account.pk)
         error = "This message cannot be read; the server's log says why."
     save_item_error(account, head, error)
@@ -163,11 +189,14 @@ def save_message_document(account: CollectionAccount, head: dict[str, Any], mess
     """The document and what is known of the message together. Raises MusterError."""
     name = build_mail_document_name(head)
     content = clean_database_text(render_mail_text(message)).encode()
-    is_there = storage.same(account.collection, name, sha256(content).hexdigest()) is not None
-    file = None if is_there else files.store_bytes(account.owner_id, name, content, declared="text/plain")
+    checksum = sha256(content).hexdigest()
+    file = None
+    if storage.same(account.collection, name, checksum) is None:
+        file = files.store_bytes(account.owner_id, name, content, declared="text/plain")
     with transaction.atomic():
+        # Somebody may have removed the account meanwhile.
         if not CollectionAccount.objects.select_for_update().filter(pk=account.pk).exists():
-            return  # removed meanwhile
+            return
         if file is not None:
             source = Document.Source.CONNECTOR
             storage.add_prepared(account.collection, file, name=name, source=source, untrusted=True)
@@ -186,19 +215,29 @@ def save_account_item(account: CollectionAccount, head: dict[str, Any], *, mark:
 
 def build_mail_document_name(head: dict[str, Any]) -> str:
     """Its subject, and letters that tell messages of one subject apart."""
-    subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")[:120]
-    letters = sha256(build_item_key(head).encode()).hexdigest()[:10]
-    return f"{files.clean_name(subject)} [{letters}]"
+    subject = str(head.get("subject") or head.get("snippet") or head.get("from") or "")
+    title = files.clean_name(subject[:120])
+    digest = sha256(build_item_key(head).encode()).hexdigest()
+    return f"{title} [{digest[:10]}]"
 
 
 def render_mail_text(message: dict[str, Any]) -> str:
-    heads = [("Subject", "subject"), ("From", "from"), ("Date", "date")]
-    lines = [f"{title}: {message[name]}" for title, name in heads if message.get(name)]
-    replies = [render_mail_text(reply) for reply in message.get("replies", [])]
-    if headers := message.get("headers"):  # a message that cannot be read
-        lines += [str(message["note"]), *[f"{name}: {value}" for name, value in headers.items()]]
-    lost = [f"[left out: {one['place']}: {one['reason']}]" for one in message.get("left_out", []) if one["is_lost"]]
-    return "\n\n".join(["\n".join(lines), str(message.get("text", "")), *replies, *filter(None, ["\n".join(lost)])])
+    """The headers, the text, the replies, and what is left out, with empty lines between them."""
+    lines = [f"{title}: {message[name]}" for title, name in HEADS if message.get(name)]
+    # Only a message that cannot be read has its headers as they were sent.
+    if headers := message.get("headers"):
+        lines.append(str(message["note"]))
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+    parts = ["\n".join(lines), str(message.get("text", ""))]
+    for reply in message.get("replies", []):
+        parts.append(render_mail_text(reply))
+    losses = []
+    for one in message.get("left_out", []):
+        if one["is_lost"]:
+            losses.append(f"[left out: {one['place']}: {one['reason']}]")
+    if losses:
+        parts.append("\n".join(losses))
+    return "\n\n".join(parts)
 
 
 # -- adding and removing -----------------------------------------------------------------------------------------------
@@ -230,10 +269,10 @@ def remove_collection_account(account: CollectionAccount) -> int:
     collection = storage.lock_collection(account.collection)
     row = CollectionAccount.objects.select_for_update().get(pk=account.pk)
     names = set(row.items.values_list("name", flat=True))
-    names -= set(
-        AccountItem.objects.filter(account__collection=collection).exclude(account=row).values_list("name", flat=True)
-    )
-    rows = Document.objects.filter(collection=collection, source=Document.Source.CONNECTOR)
-    erased = storage.erase_named(rows, names)
+    # What another account found as well stays.
+    others = AccountItem.objects.filter(account__collection=collection).exclude(account=row)
+    names -= set(others.values_list("name", flat=True))
+    documents = Document.objects.filter(collection=collection, source=Document.Source.CONNECTOR)
+    erased = storage.erase_named(documents, names)
     row.delete()
     return erased

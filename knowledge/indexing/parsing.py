@@ -17,14 +17,20 @@ LIMITS = sandbox.Limits(timeout_s=60.0, memory_mb=768, traffic_kb=64 << 10, call
 ENDINGS = {"timeout": ("too_slow", "Reading it takes more than a minute."),
            "cpu": ("too_slow", "Reading it takes more than a minute."),
            "memory": ("too_large", "Reading it needs too much memory.")}  # fmt: skip
-HEAD = 4096  # bytes of JSON before the text of a part
-CHUNKS_PER_DOCUMENT = 10_000  # a document that gives more has failed
-MOST_LEFT_OUT = 100  # places in the list of a document
-BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
+# Bytes of JSON before the text of a part.
+HEAD = 4096
+# A document that gives more has failed.
+CHUNKS_PER_DOCUMENT = 10_000
+# Places in the list of a document.
+MOST_LEFT_OUT = 100
+# Of the answer: the sandbox passes no larger file on.
+BYTES = 10 << 20
 TOO_LARGE = b'{"error": "too_much_text", "message": "The file has too much text."}\n'
 INSTALLING_S = 300.0
-AGAIN = ("busy", "cancelled", "refused")  # says nothing about the document
-MARK = b"\xef\xbb\xbf"  # of UTF-8
+# Outcomes that say nothing about the document.
+AGAIN = ("busy", "cancelled", "refused")
+# Of UTF-8.
+MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,11 @@ def read_document_text(id: str, name: str, media_type: str, content: bytes) -> C
         media_type = "text/markdown"
     if media_type in PLAIN and not looks_parsed(name, content):
         try:
-            return Content(list(parts_of_text(media_type, content.removeprefix(MARK).decode())))
+            text = content.removeprefix(MARK).decode()
+            return Content(list(parts_of_text(media_type, text)))
         except UnicodeDecodeError:
-            pass  # another encoding, which is guessed in the sandbox
+            # Another encoding, which is guessed in the sandbox.
+            pass
     read = run_document_parser(id, name, content)
     if media_type != "text/markdown":
         return read
@@ -81,14 +89,20 @@ def read_document_text(id: str, name: str, media_type: str, content: bytes) -> C
 
 def looks_parsed(name: str, content: bytes) -> bool:
     """A text that a parser reads: HTML and mail without their media type, and a PDF that has only letters."""
+    if name.lower().endswith((".eml", ".html", ".htm")):
+        return True
     start = content[:200].lstrip().lower()
-    return name.lower().endswith((".eml", ".html", ".htm")) or start.startswith((b"<!doctype html", b"<html", b"%pdf-"))
+    return start.startswith((b"<!doctype html", b"<html", b"%pdf-"))
 
 
 def run_document_parser(id: str, name: str, content: bytes) -> Content:
-    host, session = OneFile(content), f"document-{id}"
+    host = OneFile(content)
+    session = f"document-{id}"
+    # Of the name only the ending is passed on, where the reader needs it.
+    shown_name = "document"
     suffix = PurePath(name).suffix.lower()
-    shown_name = f"document{suffix}" if suffix in (".eml", ".html", ".htm") else "document"
+    if suffix in (".eml", ".html", ".htm"):
+        shown_name += suffix
     program = PROGRAM.format(path="/mnt/inputs/document", name=shown_name)
     try:
         inputs = [{"file": "document", "name": "document"}]
@@ -97,8 +111,11 @@ def run_document_parser(id: str, name: str, content: bytes) -> Content:
         sandbox.release(session)
     if outcome.status in AGAIN:
         raise NotNow(outcome.error.message if outcome.error else outcome.status)
+    if not outcome.ok and outcome.status in ENDINGS:
+        code, message = ENDINGS[outcome.status]
+        raise Unreadable(code, message)
     if not outcome.ok:
-        raise Unreadable(*ENDINGS.get(outcome.status, ("broken_file", "The file ends the program that reads it.")))
+        raise Unreadable("broken_file", "The file ends the program that reads it.")
     try:
         return parse_program_answer(host.answer)
     except Unreadable as error:
@@ -139,9 +156,11 @@ def read_lines(answer: bytes) -> Content:
                 read.left_out.append(LeftOut.read(head["left_out"]))
             continue
         place += read_size(head, len(answer) - place)
-        if len(read.parts) >= CHUNKS_PER_DOCUMENT:  # each has a piece at least
+        # Each part has a piece at least.
+        if len(read.parts) >= CHUNKS_PER_DOCUMENT:
             raise Unreadable("too_much_text", f"It has more than {CHUNKS_PER_DOCUMENT} parts: split it.")
-        read.parts.append(build_document_part(head, answer[end + 1 : place].decode("utf-8", "replace")))
+        text = answer[end + 1 : place].decode("utf-8", "replace")
+        read.parts.append(build_document_part(head, text))
     return read
 
 
@@ -154,6 +173,9 @@ def read_size(head: dict[str, Any], most: int) -> int:
 
 
 def build_document_part(head: dict[str, Any], text: str) -> Part:
+    heading = str(head.get("heading", ""))
     page = head.get("page")
     is_page = type(page) is int and 0 < page < 1_000_000
-    return Part(text, str(head.get("heading", "")), page if is_page else None)
+    if not is_page:
+        page = None
+    return Part(text, heading, page)

@@ -6,10 +6,10 @@ twice. A document that cannot be read or stored fails alone, and people take tur
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import groupby
 
 import httpx2
 from django.conf import settings
@@ -29,18 +29,26 @@ from plumbing.http.failures import describe_failure
 from .parsing import CHUNKS_PER_DOCUMENT, NotNow, Unreadable, read_document_text
 
 log = logging.getLogger(__name__)
-BATCH, PIECES = 50, 2000  # documents that are claimed, and pieces that are stored, at once
-LEASE_S = 180.0  # longer than the slowest document
-TURN_S = 5.0  # a worker that stops waits no longer than that, and for the document in work
+# Documents that are claimed, and pieces that are stored, at once.
+BATCH, PIECES = 50, 2000
+# Longer than the slowest document.
+LEASE_S = 180.0
+# A worker that stops waits no longer than that, and for the document in work.
+TURN_S = 5.0
 FETCH_S = 30.0
 seconds: Callable[[], float] = time.monotonic
-TURNS = Turns(TURN_S)  # of the owners of collections
+# Of the owners of collections.
+TURNS = Turns(TURN_S)
 
 
 def index_waiting_documents() -> int:
     """Index for a few seconds. Returns how many documents became searchable."""
-    end, done = seconds() + TURN_S, 0
-    while seconds() < end and (claimed := claim_in_turn()):
+    end = seconds() + TURN_S
+    done = 0
+    while seconds() < end:
+        claimed = claim_in_turn()
+        if not claimed:
+            break
         done += index(claimed)
     return done
 
@@ -70,10 +78,13 @@ class Group:
             self.store()
 
     def store(self) -> None:
-        read, self.read, self.pieces = self.read, [], 0
-        in_order = sorted(read, key=lambda one: one.document.collection_id)
-        for _, of_one in groupby(in_order, key=lambda one: one.document.collection_id):
-            self.done += store_read_documents(list(of_one))
+        by_collection: dict[int, list[Read]] = defaultdict(list)
+        for one in self.read:
+            by_collection[one.document.collection_id].append(one)
+        self.read = []
+        self.pieces = 0
+        for collection_id in sorted(by_collection):
+            self.done += store_read_documents(by_collection[collection_id])
 
 
 def store_read_documents(read: list[Read]) -> int:
@@ -81,9 +92,11 @@ def store_read_documents(read: list[Read]) -> int:
     try:
         check_piece_room(read)
         return storage.finish_read_documents(read)
-    except DATABASE_GONE:  # the claims expire, and a later turn reads the documents
+    except DATABASE_GONE:
+        # The claims expire, and a later turn reads the documents.
         raise
-    except Exception as error:  # a quota, or a text that the database refuses
+    except Exception as error:
+        # A quota, or a text that the database refuses.
         if len(read) > 1:
             return sum(store_read_documents([one]) for one in read)
         record_failure(read[0].document, error)
@@ -93,8 +106,12 @@ def store_read_documents(read: list[Read]) -> int:
 def check_piece_room(read: list[Read]) -> None:
     """Of documents of one collection. Raises Unreadable."""
     owner = read[0].document.collection.owner_id
-    rows = Document.objects.filter(collection__owner=owner)
-    if owner and storage.count_pieces(rows) + sum(len(one.pieces) for one in read) > settings.CHUNKS_PER_PERSON:
+    # Collections of the site have no limit.
+    if not owner:
+        return
+    stored = storage.count_pieces(Document.objects.filter(collection__owner=owner))
+    new = sum(len(one.pieces) for one in read)
+    if stored + new > settings.CHUNKS_PER_PERSON:
         raise Unreadable(
             "too_much_text",
             f"All documents of a person can have {settings.CHUNKS_PER_PERSON} pieces, with those of earlier versions: "
@@ -103,7 +120,8 @@ def check_piece_room(read: list[Read]) -> None:
 
 
 def index(claimed: list[Document]) -> int:
-    group, renewed = Group(), seconds()
+    group = Group()
+    renewed = seconds()
     for document in claimed:
         if TURNS.is_over(document.collection.owner_id):
             storage.put_back(document)
@@ -119,15 +137,18 @@ def index(claimed: list[Document]) -> int:
 
 def attempt(document: Document) -> Read | None:
     """The content that was read; None if reading failed, must wait, or found nothing new."""
-    owner, begun = document.collection.owner_id, seconds()
+    owner = document.collection.owner_id
+    begun = seconds()
     try:
         return read_claimed_document(document)
     except NotNow as error:
         log.warning("The document %s waits: %s", document.pk, error)
         storage.put_back(document)
-    except DATABASE_GONE:  # the claim expires, and a later turn reads the document
+    except DATABASE_GONE:
+        # The claim expires, and a later turn reads the document.
         raise
-    except Exception as error:  # of a parser's library or of the file store: other documents go on
+    except Exception as error:
+        # Of a parser's library or of the file store: other documents go on.
         record_failure(document, error)
     finally:
         TURNS.add(owner, seconds() - begun)
@@ -138,7 +159,8 @@ def record_failure(document: Document, error: Exception) -> None:
     if isinstance(error, Unreadable):
         storage.fail(document, error.code, str(error), error.left_out)
     elif isinstance(error, MusterError):
-        storage.fail(document, error.code, " ".join(filter(None, [str(error), error.hint])))
+        message = " ".join(filter(None, [str(error), error.hint]))
+        storage.fail(document, error.code, message)
     else:
         log.error("The document %s", document.pk, exc_info=error)
         storage.fail(document, "internal_error", "Reading it failed. The log of the worker says why.")
@@ -146,24 +168,44 @@ def record_failure(document: Document, error: Exception) -> None:
 
 def read_claimed_document(document: Document) -> Read | None:
     """Raises Unreadable, NotNow, MusterError."""
-    name, media_type, file = document.name, document.media_type, None
     if document.url:
-        content, declared = fetch_public_page(document.url)
-        name, media_type = document.url, declared
-        document.checksum, document.media_type = sha256(content).hexdigest(), declared[:100]
-        if storage.is_unchanged(document, document.checksum):
-            storage.drop(document)
-            return None
-        if document.collection.owner_id:  # the site has no files
-            file = files.store_bytes(document.collection.owner_id, document.name, content, declared=declared)
-    else:
-        content = load_content(document.file)
+        return read_claimed_page(document)
+    content = load_content(document.file)
+    return read_document_content(document, document.name, document.media_type, content)
+
+
+def read_claimed_page(document: Document) -> Read | None:
+    """None if the page has not changed since it was read."""
+    content, media_type = fetch_public_page(document.url)
+    document.checksum = sha256(content).hexdigest()
+    document.media_type = media_type[:100]
+    if storage.is_unchanged(document, document.checksum):
+        storage.drop(document)
+        return None
+    file = None
+    owner_id = document.collection.owner_id
+    # The site has no files.
+    if owner_id:
+        file = files.store_bytes(owner_id, document.name, content, declared=media_type)
+    return read_document_content(document, document.url, media_type, content, file)
+
+
+def read_document_content(
+    document: Document, name: str, media_type: str, content: bytes, file: StoredFile | None = None
+) -> Read:
     read = read_document_text(str(document.pk), name, media_type, content)
-    return Read(document, cut_pieces(read.parts, read.left_out), file, read.left_out)
+    return Read(
+        document=document,
+        pieces=cut_pieces(read.parts, read.left_out),
+        file=file,
+        left_out=read.left_out,
+    )
 
 
 def load_content(file: StoredFile | None) -> bytes:
-    content = files.read_stored_file(file) if file else None
+    content = None
+    if file is not None:
+        content = files.read_stored_file(file)
     if content is None:
         raise Unreadable("no_file", "The file was deleted before it was read.")
     return content
@@ -183,16 +225,18 @@ def cut_pieces(parts: list[Part], left_out: list[LeftOut] | None = None) -> list
 
 def fetch_public_page(url: str) -> tuple[bytes, str]:
     """The content and media type of a public page. Raises Unreadable."""
+    headers = {"Accept": "text/html,text/*;q=0.9,*/*;q=0.5"}
     try:
         with (
             outbound.until(FETCH_S),
             outbound.client(settings.PRIVATE_HOSTS_ALLOWED, follow_redirects=True) as client,
-            client.stream("GET", url, headers={"Accept": "text/html,text/*;q=0.9,*/*;q=0.5"}) as response,
+            client.stream("GET", url, headers=headers) as response,
         ):
             if response.status_code != 200:
                 raise Unreadable("not_fetched", f"The page answered with the status {response.status_code}.")
             content = outbound.read_body(response, settings.FILE_BYTES)
-            return content, response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            media_type, _, _ = response.headers.get("Content-Type", "").partition(";")
+            return content, media_type.strip().lower()
     except outbound.AddressRefused as error:
         raise Unreadable("private_address", str(error))
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:

@@ -7,7 +7,8 @@ from typing import Any
 from agents.exceptions import Invalid
 
 BLOCKS = 100  # of one file
-PIECE = 2000  # characters of one memory
+# Characters of one memory.
+PIECE = 2000
 LABEL = 200
 TOOLS = 50  # of one file
 
@@ -19,23 +20,30 @@ def list_memory_pieces(document: dict[str, Any]) -> list[tuple[str, str]]:
         raise Invalid("The file has no memory blocks.", code="no_blocks", hint="Send Letta's agent file as `file`.")
     if len(blocks) > BLOCKS:
         raise Invalid(f"The file has more than {BLOCKS} memory blocks.", code="too_many_blocks")
-    return [(label, piece) for number, block in enumerate(blocks) for label, piece in pieces(number, block)]
+    memory_pieces: list[tuple[str, str]] = []
+    for number, block in enumerate(blocks):
+        memory_pieces.extend(pieces(number, block))
+    return memory_pieces
 
 
 def pieces(number: int, block: Any) -> Iterator[tuple[str, str]]:
     fields = block if isinstance(block, dict) else {}
-    label, value = fields.get("label"), fields.get("value")
+    label = fields.get("label")
+    value = fields.get("value")
     if not isinstance(label, str) or not isinstance(value, str):
         fault = {"field": f"file.blocks.{number}", "code": "invalid", "message": "Send label and value as texts."}
         raise Invalid(f"Block {number} has no label or no text.", details=[fault])
-    yield from ((label[:LABEL], piece) for piece in split_block_text(value) if piece.strip())
+    for piece in split_block_text(value):
+        if piece.strip():
+            yield label[:LABEL], piece
 
 
 def split_block_text(text: str) -> Iterator[str]:
     """Parts that are short enough, cut at the ends of lines where there are any."""
     while len(text) > PIECE:
         end = text.rfind("\n", 1, PIECE)
-        end = PIECE if end < 0 else end
+        if end < 0:
+            end = PIECE
         yield text[:end]
         text = text[end:]
     yield text
@@ -66,9 +74,13 @@ def parse_agent_tools(document: dict[str, Any]) -> list[AgentTool]:
 
 
 def parse_agent_tool(number: int, tool: Any) -> AgentTool:
-    name, source = (tool.get("name"), tool.get("source_code")) if isinstance(tool, dict) else (None, None)
+    fields = tool if isinstance(tool, dict) else {}
+    name = fields.get("name")
+    source = fields.get("source_code")
     if not isinstance(name, str) or not isinstance(source, str | None):
         fault = {"field": f"file.tools.{number}", "code": "invalid", "message": "Send name and source_code as texts."}
         raise Invalid(f"Tool {number} has no name, or its source is not a text.", details=[fault])
-    is_python = tool.get("source_type") in (None, "python", "")
-    return AgentTool(name, source if is_python else None)
+    # Older files do not say the language: then it is Python.
+    if fields.get("source_type") not in (None, "python", ""):
+        source = None
+    return AgentTool(name, source)

@@ -55,7 +55,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     parameters = {"diff": ("from", "to"), "search": ("q", "limit")}
 
     def get_queryset(self) -> MemoryQuerySet:
-        return Memory.objects.visible_to(self.request.user).select_related("owner", "agent", "team")
+        visible = Memory.objects.visible_to(self.request.user)
+        return visible.select_related("owner", "agent", "team")
 
     def retrieve(self, request: Any, pk: Any) -> Response:
         """One memory; the ETag of the answer is its version."""
@@ -67,12 +68,14 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def create(self, request: Any) -> Response:
         """Remember something; it needs no approval. 200 with the memory that already says the same."""
         body = read_body(NewMemorySerializer, request)
-        scope, agent, team = (body.pop(name, "") for name in ("scope", "agent", "team"))
+        scope = body.pop("scope", "")
+        agent = body.pop("agent", "")
+        team = body.pop("team", "")
         place = review.get_writable_place(request.user, scope, agent=agent, team=team)
         row, is_new = review.create_person_memory(request.user, place, body, source=client_address(request))
-        return (
-            build_memory_response(row, 201, location_header(request, row.pk)) if is_new else build_memory_response(row)
-        )
+        if not is_new:
+            return build_memory_response(row)
+        return build_memory_response(row, 201, location_header(request, row.pk))
 
     @extend_schema(request=ChangeSerializer, responses={200: MemorySerializer, **STALE}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, pk: Any) -> Response:
@@ -80,8 +83,11 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         row = self.get_object()
         fixed = set(MemorySerializer.Meta.fields) - set(Memory.CONTENT)
         sent = without_echo(request.data, MemorySerializer(row).data, fixed)
-        body = shared_serializer(ChangeSerializer).run_validation({} if sent is None else sent)
-        return build_memory_response(review.edit_memory(row, body, **self.by()))
+        if sent is None:
+            sent = {}
+        body = shared_serializer(ChangeSerializer).run_validation(sent)
+        row = review.edit_memory(row, body, **self.by())
+        return build_memory_response(row)
 
     @extend_schema(responses={204: None, **STALE}, parameters=[IF_MATCH])
     def destroy(self, request: Any, pk: Any) -> Response:
@@ -93,7 +99,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def approve(self, request: Any, pk: Any) -> Response:
         """A suggestion becomes a memory, or the next version of the one that it replaces. 409 if nothing waits."""
-        return build_memory_response(review.approve_memory(self.get_object(), **self.by()))
+        row = review.approve_memory(self.get_object(), **self.by())
+        return build_memory_response(row)
 
     @extend_schema(request=None, responses={204: None, **STALE}, parameters=[IF_MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
@@ -107,7 +114,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def rollback(self, request: Any, pk: Any) -> Response:
         """The content of an earlier version becomes the next version."""
         number = read_body(VersionSerializer, request)["version"]
-        return build_memory_response(review.roll_back_memory(self.get_object(), number, **self.by()))
+        row = review.roll_back_memory(self.get_object(), number, **self.by())
+        return build_memory_response(row)
 
     @extend_schema(responses=MemoryVersionSerializer(many=True), operation_id="memory_versions_list")
     @action(detail=True, filterset_class=None)
@@ -115,7 +123,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         """Newest first: who wrote what, and in which run."""
         self.page_ordering = ("-number",)
         page = self.paginate_queryset(self.get_object().versions.all())
-        return self.get_paginated_response(MemoryVersionSerializer(page, many=True).data)
+        serializer = MemoryVersionSerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(
         responses=DiffSerializer,
@@ -125,8 +134,10 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
     def diff(self, request: Any, pk: Any) -> Response:
         """What changed between two versions."""
         row = self.get_object()
-        first, second = (read_version_number(request, name) for name in ("from", "to"))
-        old, new = (load_version_content(row, number) for number in (first, second))
+        first = read_version_number(request, "from")
+        second = read_version_number(request, "to")
+        old = load_version_content(row, first)
+        new = load_version_content(row, second)
         text = diff.diff_texts(diff.render_spec(old), diff.render_spec(new), f"version {first}", f"version {second}")
         body = {"from": first, "to": second, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
@@ -143,20 +154,25 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         """Approved memories that fit the words, best first, each with the reason."""
         text, limit = parse_memory_query(request)
         rows = recall.load_recall_candidates(self.get_queryset().active(), text, None)
-        memories = recall.search_memories(rows, text, user_id=request.user.pk, limit=limit)
-        return Response({"results": [{**MemorySerializer(one.row).data, "because": one.because} for one in memories]})
+        results = []
+        for one in recall.search_memories(rows, text, user_id=request.user.pk, limit=limit):
+            memory = MemorySerializer(one.row).data
+            results.append({**memory, "because": one.because})
+        return Response({"results": results})
 
     @extend_schema(responses=ExportSerializer)
     @action(detail=False, **WITHOUT_LISTS)
     def export(self, request: Any) -> Response:
         """Your own memories with all their versions, oldest first."""
-        return Response(ExportSerializer({"results": list(review.iterate_exported_memories(request.user))}).data)
+        memories = list(review.iterate_exported_memories(request.user))
+        return Response(ExportSerializer({"results": memories}).data)
 
     @extend_schema(responses={200: ErasedSerializer}, operation_id="memory_erase")
     @action(detail=False, methods=["delete"], **WITHOUT_LISTS)
     def erase(self, request: Any) -> Response:
         """Delete all your memories with their versions, also those that you wrote for agents and teams."""
-        return Response({"erased": review.erase_person_memories(request.user, source=client_address(request))})
+        count = review.erase_person_memories(request.user, source=client_address(request))
+        return Response({"erased": count})
 
     @extend_schema(request=AgentFileSerializer, responses={200: ImportedSerializer}, operation_id="memory_import")
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
@@ -166,7 +182,8 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
         agent = body.get("agent", "")
         scope = Memory.Scope.PERSON_AGENT if agent else Memory.Scope.PERSON
         place = review.get_writable_place(request.user, scope, agent=agent)
-        return Response(review.import_memory_blocks(request.user, place, body["file"], source=client_address(request)))
+        counts = review.import_memory_blocks(request.user, place, body["file"], source=client_address(request))
+        return Response(counts)
 
     def by(self) -> dict[str, Any]:
         return {
@@ -175,15 +192,17 @@ class MemoryViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets.G
 
 
 def build_memory_response(row: Memory, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(MemorySerializer(row).data, status=status, headers={"ETag": f'"{row.version}"', **(headers or {})})
+    all_headers = {"ETag": f'"{row.version}"'}
+    all_headers.update(headers or {})
+    return Response(MemorySerializer(row).data, status=status, headers=all_headers)
 
 
 def load_version_content(row: Memory, number: int) -> dict[str, Any]:
     version = MemoryVersion.objects.filter(memory=row, number=number).first()
     if version is None:
         raise NotFound(f"This memory has no version {number}.")
-    shown = MemoryVersionSerializer(version).data
-    return {name: shown[name] for name in Memory.CONTENT}
+    fields = MemoryVersionSerializer(version).data
+    return {name: fields[name] for name in Memory.CONTENT}
 
 
 def parse_memory_query(request: Any) -> tuple[str, int]:
@@ -192,6 +211,7 @@ def parse_memory_query(request: Any) -> tuple[str, int]:
     if not text or len(text) > LONGEST_QUERY:
         raise Invalid(f"“q” must have 1 to {LONGEST_QUERY} characters.", code="invalid_query")
     limit = request.query_params.get("limit", "10")
-    if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MOST_RESULTS):
+    is_number = limit.isascii() and limit.isdigit() and len(limit) < 4
+    if not is_number or not 1 <= int(limit) <= MOST_RESULTS:
         raise Invalid(f"“limit” must be a whole number from 1 to {MOST_RESULTS}.", code="invalid_limit")
     return text, int(limit)

@@ -32,40 +32,54 @@ def run_memory_call(verb: str, call: ToolCall, context: ToolContext, similar: re
 
 
 def answer_remember_call(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
-    arguments, by, at_once = call.arguments, build_call_author(call, context), holds_at_once(context)
-    content = {
-        "text": arguments["text"],
-        **{name: arguments[name] for name in ("kind", "subject") if name in arguments},
-    }
+    arguments = call.arguments
+    by = build_call_author(call, context)
+    at_once = holds_at_once(context)
+    content = {"text": arguments["text"]}
+    for name in ("kind", "subject"):
+        if name in arguments:
+            content[name] = arguments[name]
     if "valid_until" in arguments:
         content["valid_until"] = parse_valid_until(arguments["valid_until"])
     if "replaces" in arguments:
-        return build_memory_result(
-            storage.agents_change(find_own_memory(arguments["replaces"], context), content, by, at_once=at_once),
-            "changed",
-        )
-    row, is_new = storage.store_new_memory(choose_memory_place(arguments, context), content, by, at_once=at_once)
+        target = find_own_memory(arguments["replaces"], context)
+        row = storage.agents_change(target, content, by, at_once=at_once)
+        return build_memory_result(row, "changed")
+    place = choose_memory_place(arguments, context)
+    row, is_new = storage.store_new_memory(place, content, by, at_once=at_once)
     return build_memory_result(row, "created" if is_new else "")
 
 
 def answer_forget_call(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
-    row = find_own_memory(call.arguments["id"], context)
-    by, at_once = build_call_author(call, context), holds_at_once(context)
-    return build_memory_result(storage.agents_change(row, storage.forgotten(), by, at_once=at_once), "changed")
+    target = find_own_memory(call.arguments["id"], context)
+    by = build_call_author(call, context)
+    at_once = holds_at_once(context)
+    row = storage.agents_change(target, storage.forgotten(), by, at_once=at_once)
+    return build_memory_result(row, "changed")
 
 
 def answer_memory_search(call: ToolCall, context: ToolContext, similar: recall.Similar | None) -> ToolResult:
     """What is approved. The result is untrusted as soon as one of the memories is."""
-    query, limit = call.arguments["query"], call.arguments.get("limit", 10)
-    rows = recall.load_recall_candidates(build_known_memories_query(context).active(), query, similar)
+    query = call.arguments["query"]
+    limit = call.arguments.get("limit", 10)
+    active = build_known_memories_query(context).active()
+    rows = recall.load_recall_candidates(active, query, similar)
     memories = recall.search_memories(rows, query, user_id=context.user_id, similar=similar, limit=limit)
-    shown = [
-        {"id": str(one.row.pk), "text": one.row.text, "kind": one.row.kind, "subject": one.row.subject,
-         "since": one.row.created_at.date().isoformat(), "because": one.because}
-        for one in memories
-    ]  # fmt: skip
+    answer = list(map(serialize_recalled_memory, memories))
     is_untrusted = any(one.row.untrusted for one in memories)
-    return ToolResult(ok=True, value={"memories": shown}, untrusted=is_untrusted)
+    return ToolResult(ok=True, value={"memories": answer}, untrusted=is_untrusted)
+
+
+def serialize_recalled_memory(one: recall.Found) -> dict[str, JSON]:
+    row = one.row
+    return {
+        "id": str(row.pk),
+        "text": row.text,
+        "kind": row.kind,
+        "subject": row.subject,
+        "since": row.created_at.date().isoformat(),
+        "because": one.because,
+    }
 
 
 ACTIONS: dict[str, Callable[..., ToolResult]] = {
@@ -76,9 +90,10 @@ ACTIONS: dict[str, Callable[..., ToolResult]] = {
 
 
 def build_memory_result(row: Memory, done: str) -> ToolResult:
-    waits = {"note": WAITS} if row.is_suggested else {}
+    value = {"id": str(row.pk), "status": row.status, "version": row.version}
+    if row.is_suggested:
+        value["note"] = WAITS
     counts = {"created": int(done == "created"), "updated": int(done == "changed")}
-    value = {"id": str(row.pk), "status": row.status, "version": row.version, **waits}
     return ToolResult(ok=True, value=value, counts=counts)
 
 
@@ -88,8 +103,9 @@ def build_known_memories_query(context: ToolContext) -> Any:
 
 def find_own_memory(id: str, context: ToolContext) -> Memory:
     """The person's own memory that this agent may know."""
+    own = build_known_memories_query(context).filter(owner_id=context.user_id)
     try:
-        return build_known_memories_query(context).filter(owner_id=context.user_id).get(pk=UUID(id))
+        return own.get(pk=UUID(id))
     except (Memory.DoesNotExist, ValueError):
         raise RetryTool("There is no memory with this id.", code="not_found")
 
@@ -113,9 +129,12 @@ def choose_memory_place(arguments: dict[str, JSON], context: ToolContext) -> Pla
 
 
 def build_call_author(call: ToolCall, context: ToolContext) -> Author:
-    name = context.agent or context.chain or "an agent"
     return Author(
-        name, run_id=context.run_id, root_id=context.root_id, call_id=call.id, is_untrusted=context.is_untrusted
+        context.agent or context.chain or "an agent",
+        run_id=context.run_id,
+        root_id=context.root_id,
+        call_id=call.id,
+        is_untrusted=context.is_untrusted,
     )
 
 
@@ -123,7 +142,8 @@ def holds_at_once(context: ToolContext) -> bool:
     """Only if the agent's setting says so now, and nothing in the run came from strangers."""
     if context.is_untrusted or context.agent_id is None:
         return False
-    return Agent.objects.filter(pk=context.agent_id, memory=Agent.Memory.AUTO).exists()
+    rows = Agent.objects.filter(pk=context.agent_id, memory=Agent.Memory.AUTO)
+    return rows.exists()
 
 
 def parse_valid_until(text: str) -> Any:

@@ -23,7 +23,8 @@ Scope = Memory.Scope
 def get_writable_place(user: Any, scope: str, *, agent: str = "", team: str = "") -> Place:
     """Where this person may write. Raises NotFound, Forbidden."""
     if scope == Scope.PERSON_AGENT:
-        return Place(user.pk, scope, agent_id=Agent.objects.for_use(user, agent).pk)
+        row = Agent.objects.for_use(user, agent)
+        return Place(user.pk, scope, agent_id=row.pk)
     if scope == Scope.AGENT:
         row = Agent.objects.named(user, agent)
         if row.owner_id != user.pk:
@@ -68,8 +69,10 @@ def import_memory_blocks(user: Any, place: Place, document: dict[str, JSON], *, 
     author = Author(user.get_username(), is_untrusted=True)
     done = {"created": 0, "known": 0}
     for label, text in agent_file.list_memory_pieces(document):
-        row, is_new = storage.store_new_memory(place, {"text": text, "subject": label}, author, at_once=False)
-        done["created" if is_new else "known"] += 1
+        content = {"text": text, "subject": label}
+        _row, is_new = storage.store_new_memory(place, content, author, at_once=False)
+        outcome = "created" if is_new else "known"
+        done[outcome] += 1
     AuditEvent.record("memory.imported", user, actor=user, source=source, memories=done["created"])
     return done
 
@@ -78,38 +81,39 @@ def import_memory_blocks(user: Any, place: Place, document: dict[str, JSON], *, 
 def edit_memory(
     row: Memory, content: dict[str, JSON], *, user: Any, expected: int | None = None, source: str = ""
 ) -> Memory:  # fmt: skip
-    row = storage.store_changed_memory(
-        check_memory_edit(row, user), content, build_person_author(user), expected=expected
-    )
+    check_memory_edit(row, user)
+    row = storage.store_changed_memory(row, content, build_person_author(user), expected=expected)
     AuditEvent.record("memory.changed", row, actor=user, source=source, fields=sorted(content))
     return row
 
 
 @transaction.atomic
 def approve_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
-    row = storage.store_approved_memory(check_memory_edit(row, user), build_person_author(user), expected=expected)
+    check_memory_edit(row, user)
+    row = storage.store_approved_memory(row, build_person_author(user), expected=expected)
     AuditEvent.record("memory.approved", row, actor=user, source=source, version=row.version)
     return row
 
 
 @transaction.atomic
 def reject_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
-    AuditEvent.record("memory.rejected", check_memory_edit(row, user), actor=user, source=source)
+    check_memory_edit(row, user)
+    AuditEvent.record("memory.rejected", row, actor=user, source=source)
     storage.delete_rejected_suggestion(row, expected=expected)
 
 
 @transaction.atomic
 def roll_back_memory(row: Memory, number: int, *, user: Any, expected: int | None = None, source: str = "") -> Memory:
-    row = storage.store_earlier_content(
-        check_memory_edit(row, user), number, build_person_author(user), expected=expected
-    )
+    check_memory_edit(row, user)
+    row = storage.store_earlier_content(row, number, build_person_author(user), expected=expected)
     AuditEvent.record("memory.rolled_back", row, actor=user, source=source, to=number)
     return row
 
 
 @transaction.atomic
 def remove_memory(row: Memory, *, user: Any, expected: int | None = None, source: str = "") -> None:
-    AuditEvent.record("memory.deleted", check_memory_edit(row, user), actor=user, source=source)
+    check_memory_edit(row, user)
+    AuditEvent.record("memory.deleted", row, actor=user, source=source)
     storage.delete_memory_row(row, expected=expected)
 
 
@@ -123,18 +127,19 @@ def erase_person_memories(user: Any, *, source: str = "") -> int:
 
 def iterate_exported_memories(user: Any) -> Iterator[dict[str, JSON]]:
     """The person's own memories with their versions, oldest first."""
-    rows = Memory.objects.filter(owner_id=user.pk).select_related("owner", "agent", "team").prefetch_related("versions")
-    for row in rows.order_by("pk"):
-        yield {"memory": row, "versions": sorted(row.versions.all(), key=lambda version: version.number)}
+    rows = Memory.objects.filter(owner_id=user.pk).select_related("owner", "agent", "team")
+    for row in rows.prefetch_related("versions").order_by("pk"):
+        versions = sorted(row.versions.all(), key=lambda version: version.number)
+        yield {"memory": row, "versions": versions}
 
 
-def check_memory_edit(row: Memory, user: Any) -> Memory:
+def check_memory_edit(row: Memory, user: Any) -> None:
+    """Raises Forbidden."""
     if not row.may_edit(user):
         raise Forbidden(
             _("You can see this memory, but not change it."),
             hint=_("Ask the one who wrote it, or an administrator of the team."),
         )
-    return row
 
 
 def build_person_author(user: Any) -> Author:

@@ -24,7 +24,12 @@ class Sourced(serializers.ModelSerializer):
 
     @extend_schema_field(SourceSerializer)
     def get_source(self, row: Any) -> dict[str, str | None]:
-        return {"run": str(row.run_id) if row.run_id else None, "call": str(row.call_id) if row.call_id else None}
+        source: dict[str, str | None] = {"run": None, "call": None}
+        if row.run_id:
+            source["run"] = str(row.run_id)
+        if row.call_id:
+            source["call"] = str(row.call_id)
+        return source
 
 
 class MemorySerializer(Sourced):
@@ -100,8 +105,9 @@ class NewMemorySerializer(ChangeSerializer):
         needed = {"person_agent": "agent", "agent": "agent", "team": "team"}.get(scope)
         if needed and needed not in fields:
             raise serializers.ValidationError({needed: f"The scope {scope} needs this field."})
-        if unused := [name for name in ("agent", "team") if name in fields and name != needed]:
-            raise serializers.ValidationError({unused[0]: f"The scope {scope} does not have this field."})
+        for name in ("agent", "team"):
+            if name in fields and name != needed:
+                raise serializers.ValidationError({name: f"The scope {scope} does not have this field."})
         return fields
 
 

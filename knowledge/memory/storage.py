@@ -22,9 +22,12 @@ from plumbing import clock
 from plumbing.untrusted.formats import clean_untrusted_text
 
 JSON = Any
-MEMORIES_PER_RUN = 20  # changes that one message may lead to, with all runs that it starts
-MEMORIES_PER_DAY = 200  # changes by agents of one person's memories; runs with text of strangers may use half
-MEMORY_SUGGESTIONS = 100  # of one person that wait for a decision; runs with text of strangers may fill half
+# Changes that one message may lead to, with all runs that it starts.
+MEMORIES_PER_RUN = 20
+# Changes by agents of one person's memories; runs with text of strangers may use half.
+MEMORIES_PER_DAY = 200
+# Of one person that wait for a decision; runs with text of strangers may fill half.
+MEMORY_SUGGESTIONS = 100
 Action, Scope, Status = MemoryVersion.Action, Memory.Scope, Memory.Status
 
 
@@ -37,7 +40,8 @@ class Author:
     root_id: Any = None
     call_id: Any = None
     is_untrusted: bool = False
-    is_summary: bool = False  # an agent's run notes facts of a conversation, without a call
+    # An agent's run notes facts of a conversation, without a call.
+    is_summary: bool = False
 
     @property
     def is_agent(self) -> bool:
@@ -71,7 +75,8 @@ def store_new_memory(
     if row := written_before(by) or same(place, content["text"]):
         return row, False
     check_memory_room(place, by, at_once=at_once)
-    row = Memory(**place.columns(), **content, status=Status.ACTIVE if at_once else Status.SUGGESTED)
+    status = Status.ACTIVE if at_once else Status.SUGGESTED
+    row = Memory(**place.columns(), **content, status=status)
     return create_memory_row(row, by), True
 
 
@@ -107,7 +112,9 @@ def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_on
         return row
     check_rate(target.owner_id, by)
     row = lock_memory(target, None)
-    return next_version(row, content, by, Action.FORGOTTEN if "text" not in content else Action.CHANGED)
+    # Without a text, only the end of the memory is set.
+    action = Action.CHANGED if "text" in content else Action.FORGOTTEN
+    return next_version(row, content, by, action)
 
 
 @transaction.atomic
@@ -170,7 +177,8 @@ def delete_owner_memories(owner_id: int) -> int:
 
 
 def create_memory_row(row: Memory, by: Author) -> Memory:
-    row.run_id, row.call_id = by.run_id, by.call_id
+    row.run_id = by.run_id
+    row.call_id = by.call_id
     row.untrusted = row.untrusted or by.is_untrusted
     row.words = build_memory_words(row)
     row.save(force_insert=True)
@@ -179,7 +187,8 @@ def create_memory_row(row: Memory, by: Author) -> Memory:
 
 
 def next_version(row: Memory, content: dict[str, JSON], by: Author, action: str) -> Memory:
-    for name, value in check_memory_content({**row.content(), **content}).items():
+    values = check_memory_content({**row.content(), **content})
+    for name, value in values.items():
         setattr(row, name, value)
     row.untrusted = row.untrusted or by.is_untrusted
     row.words = build_memory_words(row)
@@ -191,16 +200,27 @@ def next_version(row: Memory, content: dict[str, JSON], by: Author, action: str)
 
 def record_memory_version(row: Memory, by: Author, action: str) -> None:
     MemoryVersion.objects.create(
-        memory=row, number=row.version, action=action, author=by.name[:150], is_agent=by.is_agent, run_id=by.run_id,
-        root_id=by.root_id, call_id=by.call_id, untrusted=row.untrusted, **row.content(),
-    )  # fmt: skip
+        memory=row,
+        number=row.version,
+        action=action,
+        author=by.name[:150],
+        is_agent=by.is_agent,
+        run_id=by.run_id,
+        root_id=by.root_id,
+        call_id=by.call_id,
+        untrusted=row.untrusted,
+        **row.content(),
+    )
+    # Counted apart: the limit of a day holds also for memories that were deleted since.
     if by.is_agent:
         MemoryWrite.objects.create(owner_id=row.owner_id, untrusted=row.untrusted)
 
 
 def build_memory_words(row: Memory) -> str:
     """Each stem once, with a space on either side."""
-    return f" {' '.join(dict.fromkeys(list_search_stems(f'{row.subject} . {row.text}')))} "
+    stems = list_search_stems(f"{row.subject} . {row.text}")
+    each_once = " ".join(dict.fromkeys(stems))
+    return f" {each_once} "
 
 
 def lock_memory(row: Memory, expected: int | None) -> Memory:
@@ -220,13 +240,19 @@ def written_before(by: Author) -> Memory | None:
     """What an earlier attempt of this call wrote."""
     if by.call_id is None:
         return None
-    done = MemoryVersion.objects.filter(call_id=UUID(str(by.call_id))).select_related("memory").first()
-    return done.memory if done else None
+    call_id = UUID(str(by.call_id))
+    version = MemoryVersion.objects.filter(call_id=call_id).select_related("memory").first()
+    if version is None:
+        return None
+    return version.memory
 
 
 def same(place: Place, text: str) -> Memory | None:
-    rows = Memory.objects.filter(**place.columns(), text__iexact=text, replaces=None)
-    return next((row for row in rows if not row.is_over), None)
+    """A memory in the same place that says the same, and holds."""
+    for row in Memory.objects.filter(**place.columns(), text__iexact=text, replaces=None):
+        if not row.is_over:
+            return row
+    return None
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
@@ -234,17 +260,16 @@ def same(place: Place, text: str) -> Memory | None:
 
 def check_memory_content(content: dict[str, JSON]) -> dict[str, JSON]:
     """Without invisible characters, which could hide instructions. Raises Invalid."""
-    values = {
-        **content,
-        "text": clean_untrusted_text(content["text"]).strip(),
-        "subject": clean_untrusted_text(content.get("subject", "")).strip(),
-    }
+    values = dict(content)
+    values["text"] = clean_untrusted_text(content["text"]).strip()
+    values["subject"] = clean_untrusted_text(content.get("subject", "")).strip()
     for name, most in (("text", TEXT), ("subject", SUBJECT)):
         if len(values[name]) > most:
             raise Invalid(f"The {name} has more than {most} characters.", code="too_long", hint="Shorten it.")
     if not values["text"]:
         raise Invalid("There is nothing to remember.", code="empty", hint="Give the text.")
-    begins, ends = values.get("valid_from"), values.get("valid_until")
+    begins = values.get("valid_from")
+    ends = values.get("valid_until")
     if begins and ends and ends <= begins:
         raise Invalid("It would end before it begins.", code="invalid", hint="Change valid_from or valid_until.")
     return values
@@ -253,7 +278,9 @@ def check_memory_content(content: dict[str, JSON]) -> dict[str, JSON]:
 def lock_memory_owner(owner_id: int) -> None:
     """Writers of one person's memories come one after the other, so that they cannot exceed the limits together."""
     users: Any = get_user_model()
-    list(users.objects.select_for_update(no_key=True).filter(pk=owner_id).values_list("pk"))
+    owner = users.objects.select_for_update(no_key=True).filter(pk=owner_id)
+    # The lock is taken when the row is read.
+    list(owner.values_list("pk"))
 
 
 def check_memory_room(place: Place, by: Author, *, at_once: bool) -> None:
@@ -267,7 +294,8 @@ def check_memory_room(place: Place, by: Author, *, at_once: bool) -> None:
 def check_total(owner_id: int) -> None:
     """Raises Conflict. Suggestions do not count, so that none of them keeps a person from writing; approving checks."""
     rows = Memory.objects.filter(owner_id=owner_id).exclude(status=Status.SUGGESTED)
-    if rows.count() >= settings.MEMORIES_PER_PERSON:
+    count = rows.count()
+    if count >= settings.MEMORIES_PER_PERSON:
         raise Conflict(
             f"A person can have {settings.MEMORIES_PER_PERSON} memories.", code="too_many_memories",
             hint="Delete some on the page Memory.",
@@ -276,7 +304,8 @@ def check_total(owner_id: int) -> None:
 
 def check_suggestions(owner_id: int, by: Author) -> None:
     """Raises Conflict. Agents that read text of strangers may fill half of the list, so the others keep room."""
-    rows, most = Memory.objects.filter(owner_id=owner_id).suggested(), MEMORY_SUGGESTIONS
+    rows = Memory.objects.filter(owner_id=owner_id).suggested()
+    most = MEMORY_SUGGESTIONS
     if by.is_agent and by.is_untrusted and rows.filter(untrusted=True).count() >= measure_untrusted_share(most):
         raise Conflict(
             f"{measure_untrusted_share(most)} suggestions from text of strangers already wait for a decision.",
@@ -301,11 +330,11 @@ def check_rate(owner_id: int, by: Author) -> None:
     since = clock.near() - timedelta(days=1)
     writes = MemoryWrite.objects.filter(owner_id=owner_id)
     writes.filter(at__lt=since).delete()
-    written = writes.filter(at__gte=since)
-    most = MEMORIES_PER_DAY
-    if written.count() >= most or (
-        by.is_untrusted and written.filter(untrusted=True).count() >= measure_untrusted_share(most)
-    ):
+    recent = writes.filter(at__gte=since)
+    is_full = recent.count() >= MEMORIES_PER_DAY
+    if not is_full and by.is_untrusted:
+        is_full = recent.filter(untrusted=True).count() >= measure_untrusted_share(MEMORIES_PER_DAY)
+    if is_full:
         raise Conflict(
             "Agents have changed the memory of this person too often in the last 24 hours.", code="too_many_in_day",
             hint="Try again tomorrow, or let the person write it on the page Memory.",

@@ -17,7 +17,8 @@ from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_ow
 from knowledge.full_text import WordsField, WordsIndex
 from plumbing.stored_rows import StoredRow
 
-NAME, URL, MODEL = 200, 2000, 165  # characters
+# Characters.
+NAME, URL, MODEL = 200, 2000, 165
 
 
 class Collection(Owned):
@@ -29,9 +30,11 @@ class Collection(Owned):
     embeddings = models.CharField(
         max_length=MODEL, blank=True, help_text="provider:model of the vectors; empty: only words are compared."
     )
-    vectors_number = models.PositiveIntegerField(default=0, editable=False)  # counts the models and dimensions it had
+    # Counts the models and dimensions it had.
+    vectors_number = models.PositiveIntegerField(default=0, editable=False)
     dimensions = models.PositiveIntegerField(null=True, editable=False)
-    embed_after = models.DateTimeField(null=True, editable=False)  # null: no vector is missing
+    # Null: no vector is missing.
+    embed_after = models.DateTimeField(null=True, editable=False)
     embeddings_error = models.CharField(max_length=300, blank=True, editable=False)
 
     objects = OwnedQuerySet.as_manager()
@@ -52,10 +55,12 @@ class Collection(Owned):
 
 class DocumentQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        return self.filter(collection__in=Collection.objects.visible_to(user).values("pk"))
+        collections = Collection.objects.visible_to(user)
+        return self.filter(collection__in=collections.values("pk"))
 
     def editable_by(self, user: Any) -> Self:
-        return self.filter(collection__in=Collection.objects.editable_by(user).values("pk"))
+        collections = Collection.objects.editable_by(user)
+        return self.filter(collection__in=collections.values("pk"))
 
     def current(self) -> Self:
         """What is searched, and what waits for it or failed."""
@@ -63,7 +68,8 @@ class DocumentQuerySet(models.QuerySet):
 
     def of_version(self, number: int) -> Self:
         """What version `number` of the collection contains."""
-        return self.filter(Q(until_version=None) | Q(until_version__gt=number), from_version__lte=number)
+        has_not_ended = Q(until_version=None) | Q(until_version__gt=number)
+        return self.filter(has_not_ended, from_version__lte=number)
 
 
 class Document(StoredRow):
@@ -99,7 +105,8 @@ class Document(StoredRow):
     chunk_count = models.PositiveIntegerField(default=0)
     from_version = models.PositiveIntegerField(null=True, editable=False, validators=[MinValueValidator(1)])
     until_version = models.PositiveIntegerField(null=True, editable=False)
-    vectors_number = models.PositiveIntegerField(null=True, editable=False)  # of its vectors, as in its collection
+    # The number of its vectors, as in its collection.
+    vectors_number = models.PositiveIntegerField(null=True, editable=False)
     # the worker that is at it
     lease = models.UUIDField(null=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, editable=False)
@@ -155,8 +162,14 @@ class Chunk(models.Model):
     @property
     def place(self) -> str:
         """For a person: the page, the heading, or the number of the piece."""
-        page = f"page {self.page}" if self.page else ""
-        return ", ".join(filter(None, [page, self.heading])) or f"part {self.position + 1}"
+        words = []
+        if self.page:
+            words.append(f"page {self.page}")
+        if self.heading:
+            words.append(self.heading)
+        if not words:
+            return f"part {self.position + 1}"
+        return ", ".join(words)
 
 
 class ChunkVector(models.Model):

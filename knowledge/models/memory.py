@@ -15,7 +15,8 @@ from agents.models.team import others_among
 from plumbing import clock
 from plumbing.stored_rows import StoredRow
 
-TEXT, SUBJECT = 2000, 200  # characters
+# Characters.
+TEXT, SUBJECT = 2000, 200
 
 
 class MemoryQuerySet(models.QuerySet):
@@ -23,22 +24,23 @@ class MemoryQuerySet(models.QuerySet):
         """The person's own, and those of the teams they are in."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(
-            Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=build_member_teams_query(user.pk))
-        )
+        is_own = Q(owner_id=user.pk)
+        is_of_team = Q(scope=Memory.Scope.TEAM, team_id__in=build_member_teams_query(user.pk))
+        return self.filter(is_own | is_of_team)
 
     def editable_by(self, user: Any) -> Self:
         """The owner, and the administrators of its team."""
-        roles = [Membership.Role.ADMINISTRATOR]
-        return self.filter(
-            Q(owner_id=user.pk) | Q(scope=Memory.Scope.TEAM, team_id__in=build_member_teams_query(user.pk, roles))
-        )
+        teams = build_member_teams_query(user.pk, [Membership.Role.ADMINISTRATOR])
+        is_own = Q(owner_id=user.pk)
+        is_of_team = Q(scope=Memory.Scope.TEAM, team_id__in=teams)
+        return self.filter(is_own | is_of_team)
 
     def active(self, now: datetime | None = None) -> Self:
         """Approved, and valid at this time."""
         now = now or timezone.now()
-        begun = Q(valid_from=None) | Q(valid_from__lte=now)
-        return self.filter(begun, Q(valid_until=None) | Q(valid_until__gt=now), status=Memory.Status.ACTIVE)
+        has_begun = Q(valid_from=None) | Q(valid_from__lte=now)
+        is_not_over = Q(valid_until=None) | Q(valid_until__gt=now)
+        return self.filter(has_begun, is_not_over, status=Memory.Status.ACTIVE)
 
     def suggested(self) -> Self:
         return self.filter(status=Memory.Status.SUGGESTED)
@@ -51,13 +53,15 @@ class MemoryQuerySet(models.QuerySet):
         is somebody else, nothing is known that is for the person's own agents: that author chose where the answer goes.
         """
         scopes = Memory.Scope
+        others = others_among(authors, user_id)
         condition = Q(scope=scopes.AGENT, agent_id=agent_id)
+        # Every author must be in the team, too.
         of_team = Q(scope=scopes.TEAM, team_id__in=build_member_teams_query(user_id))
-        for author_id in others_among(authors, user_id):
+        for author_id in others:
             of_team &= Q(team_id__in=build_member_teams_query(author_id))
         if may_use_own_notes(authors, user_id):
             condition |= Q(scope=scopes.PERSON_AGENT, owner_id=user_id, agent_id=agent_id)
-        if not others_among(authors, user_id):
+        if not others:
             condition |= Q(scope=scopes.PERSON, owner_id=user_id)
         return self.filter(condition | of_team)
 
@@ -68,7 +72,8 @@ def may_use_own_notes(authors: Sequence[Any], user_id: Any) -> bool:
 
 
 def build_member_teams_query(user_id: Any, roles: Any = Membership.Role.values) -> models.QuerySet:
-    return Membership.objects.filter(user_id=user_id, role__in=roles).values("team_id")
+    memberships = Membership.objects.filter(user_id=user_id, role__in=roles)
+    return memberships.values("team_id")
 
 
 class Content(StoredRow):
@@ -157,10 +162,15 @@ class Memory(Content):
 
     @property
     def is_over(self) -> bool:
-        return self.valid_until is not None and self.valid_until <= timezone.now()
+        if self.valid_until is None:
+            return False
+        return self.valid_until <= timezone.now()
 
     def may_edit(self, user: Any) -> bool:
-        return self.owner_id == user.pk or Memory.objects.editable_by(user).filter(pk=self.pk).exists()
+        if self.owner_id == user.pk:
+            return True
+        editable = Memory.objects.editable_by(user).filter(pk=self.pk)
+        return editable.exists()
 
 
 class MemoryVersion(Content):

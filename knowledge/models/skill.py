@@ -14,7 +14,8 @@ from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_ow
 from agents.models.version import Version
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-TEXT = 256_000  # characters of SKILL.md
+# Characters of SKILL.md.
+TEXT = 256_000
 
 
 def check_skill_name(value: str) -> None:
@@ -44,8 +45,8 @@ class Content(models.Model):
 
     def whole(self) -> dict[str, Any]:
         """For comparing versions and for the hash."""
-        return {"text": self.text, "files": {one["path"]: one["sha256"] for one in self.files},
-                "untrusted": self.untrusted}  # fmt: skip
+        digests = {one["path"]: one["sha256"] for one in self.files}
+        return {"text": self.text, "files": digests, "untrusted": self.untrusted}
 
 
 class Skill(Owned, Content):

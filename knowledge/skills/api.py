@@ -58,7 +58,9 @@ class FormParser(MultiPartParser):
     """Raises TooLarge before a large form is read."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        length = ((parser_context or {}).get("request") or stream).META.get("CONTENT_LENGTH") or ""
+        request = (parser_context or {}).get("request") or stream
+        length = request.META.get("CONTENT_LENGTH") or ""
+        # The limit holds for the files; a form has more around them.
         if length.isdigit() and int(length) > 2 * MOST_BYTES:
             raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
         return super().parse(stream, media_type, parser_context)
@@ -82,18 +84,24 @@ class SkillViewSet(VersionedViewSet):
 
     def get_queryset(self) -> Any:
         rows = super().get_queryset().select_related("published", "bundle")
-        return rows.defer("text", "files", "published__text") if self.action == "list" else rows
+        if self.action != "list":
+            return rows
+        # A list shows no contents, which may be large.
+        return rows.defer("text", "files", "published__text")
 
     @extend_schema(responses=SkillSummarySerializer(many=True))
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(SkillSummarySerializer(page, many=True).data)
+        rows = self.filter_queryset(self.get_queryset())
+        page = self.paginate_queryset(rows)
+        serializer = SkillSummarySerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(request=BODIES, responses={201: SkillSerializer}, examples=[NEW])
     def create(self, request: Any) -> Response:
         """A new skill, which SKILL.md names: written as JSON, or imported by a form and then `untrusted`."""
         skill = self.stored(Skill(owner=request.user))
-        return Response(self.get_serializer(skill).data, status=201, headers=location_header(request, skill.name))
+        serializer = self.get_serializer(skill)
+        return Response(serializer.data, status=201, headers=location_header(request, skill.name))
 
     @extend_schema(
         request={**BODIES, "application/json": ReplacedSkillSerializer},
@@ -102,20 +110,21 @@ class SkillViewSet(VersionedViewSet):
     )
     def update(self, request: Any, name: str) -> Response:
         """Replace the working row: SKILL.md and, as far as they are sent, its team and all other files."""
-        skill = self.get_object()
-        return Response(self.get_serializer(self.stored(skill)).data)
+        skill = self.stored(self.get_object())
+        serializer = self.get_serializer(skill)
+        return Response(serializer.data)
 
     @extend_schema(request=SkillSerializer, responses={200: SkillSerializer}, parameters=[IF_MATCH])
     def partial_update(self, request: Any, name: str) -> Response:
         """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
         skill = self.get_object()
+        source = client_address(request)
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
             if "text" in fields:
-                store.save_skill(
-                    skill, fields["text"], None, user=request.user, untrusted=False, source=client_address(request)
-                )
-        return Response(self.get_serializer(skill).data)
+                store.save_skill(skill, fields["text"], None, user=request.user, untrusted=False, source=source)
+        serializer = self.get_serializer(skill)
+        return Response(serializer.data)
 
     def shared(self, skill: Skill, sent: Any) -> dict[str, Any]:
         """The fields of a change, whose team is stored."""
@@ -127,23 +136,38 @@ class SkillViewSet(VersionedViewSet):
         return fields
 
     def perform_destroy(self, skill: Skill) -> None:
+        source = client_address(self.request)
         with refusals("skill", self.request.user):
-            store.delete_skill(skill, user=self.request.user, source=client_address(self.request))
+            store.delete_skill(skill, user=self.request.user, source=source)
 
     def stored(self, skill: Skill) -> Skill:
         """The working row with what the request contains."""
-        user, source = self.request.user, client_address(self.request)
-        if not hasattr(self.request.data, "getlist"):  # JSON, and no form
-            body = read_body(ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer, self.request)
-            contents = files.check_skill_files(files.with_kept(skill, body["files"])) if "files" in body else None
-            archive = store.store_changed(skill, body["text"], contents, untrusted=False)
-            with refusals("skill", user):
-                if "team" in body:
-                    self.shared(skill, {"team": body["team"]})
-                return store.save_skill(
-                    skill, body["text"], contents, user=user, untrusted=False, source=source, archive=archive
-                )
+        # Only the fields of a form can have several values.
+        is_form = hasattr(self.request.data, "getlist")
+        if is_form:
+            return self.store_form(skill)
+        return self.store_json(skill)
+
+    def store_json(self, skill: Skill) -> Skill:
+        serializer_class = ReplacedSkillSerializer if skill.pk else WrittenSkillSerializer
+        body = read_body(serializer_class, self.request)
+        text = body["text"]
+        user = self.request.user
+        source = client_address(self.request)
+        contents = None
+        if "files" in body:
+            contents = files.check_skill_files(files.with_kept(skill, body["files"]))
+        archive = store.store_changed(skill, text, contents, untrusted=False)
+        with refusals("skill", user):
+            if "team" in body:
+                self.shared(skill, {"team": body["team"]})
+            return store.save_skill(skill, text, contents, user=user, untrusted=False, source=source, archive=archive)
+
+    def store_form(self, skill: Skill) -> Skill:
+        """Files that were imported are marked as text of strangers."""
         folder, text, contents = read_skill_form(self.request.data, self.request.FILES)
+        user = self.request.user
+        source = client_address(self.request)
         archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
         with refusals("skill", user):
             return store.save_skill(
@@ -151,10 +175,12 @@ class SkillViewSet(VersionedViewSet):
             )
 
     def freeze(self, skill: Skill, body: dict[str, Any]) -> SkillVersion:
-        return store.publish_skill(skill, user=self.request.user, source=client_address(self.request), **body)
+        source = client_address(self.request)
+        return store.publish_skill(skill, user=self.request.user, source=source, **body)
 
     def go_back(self, skill: Skill, number: int) -> SkillVersion:
-        return store.roll_back_skill(skill, number, user=self.request.user, source=client_address(self.request))
+        source = client_address(self.request)
+        return store.roll_back_skill(skill, number, user=self.request.user, source=source)
 
     def contents(self, version: SkillVersion) -> dict[str, Any]:
         return version.whole()
@@ -174,10 +200,12 @@ class SkillViewSet(VersionedViewSet):
     @action(detail=True, **WITHOUT_LISTS)
     def file(self, request: Any, name: str, path: str) -> HttpResponse:
         """The content of one file."""
-        content = files.read_one(self.chosen(self.get_object()), path)
+        row = self.chosen(self.get_object())
+        content = files.read_one(row, path)
         if content is None:
             raise NotFound(f"“{readable_name(name)}” has no file “{path[:100]}”.")
-        return build_attachment_response(content, path.rpartition("/")[2], "application/octet-stream")
+        _, _, file_name = path.rpartition("/")
+        return build_attachment_response(content, file_name, "application/octet-stream")
 
     def chosen(self, skill: Skill) -> Skill | SkillVersion:
         if "version" not in self.request.query_params:
@@ -190,9 +218,9 @@ class SkillViewSet(VersionedViewSet):
         """Agents and chains that are granted the skill."""
         skill = self.get_object()
         skill.require_edit(request.user)
-        return Response(
-            SkillUsersSerializer({"results": store.find_skill_uses(skill, request.user), "next": None}).data
-        )
+        users = store.find_skill_uses(skill, request.user)
+        serializer = SkillUsersSerializer({"results": users, "next": None})
+        return Response(serializer.data)
 
 
 def build_attachment_response(content: bytes, name: str, media_type: str) -> HttpResponse:
@@ -202,13 +230,19 @@ def build_attachment_response(content: bytes, name: str, media_type: str) -> Htt
 
 def read_skill_form(fields: Any, uploads: Any) -> tuple[str, str, dict[str, bytes]]:
     """(name of the folder, SKILL.md, the other files) of a form. Raises Invalid, TooLarge."""
-    if sum(file.size for _, group in uploads.lists() for file in group) > MOST_BYTES:
+    size = 0
+    for _, group in uploads.lists():
+        size += sum(file.size for file in group)
+    if size > MOST_BYTES:
         raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
-    texts = [name for name in fields if name not in uploads]
-    if unknown := [name for name in texts if name != "folder"]:
+    # A form's data contain its files as well.
+    unknown = [name for name in fields if name not in uploads and name != "folder"]
+    if unknown:
         raise Invalid(f"“{unknown[0][:60]}” is not a field of this form.", code="unknown_field", hint="Send files.")
     if "archive" in uploads:
-        return files.from_archive(uploads["archive"].read(), str(fields.get("folder", ""))[:240])
+        folder = str(fields.get("folder", ""))
+        return files.from_archive(uploads["archive"].read(), folder[:240])
     if not uploads or len(uploads) > MOST_FILES:
         raise Invalid(f"Send an archive, or 1 to {MOST_FILES} files.", code="nothing_found")
-    return ("", *files.from_parts({path: uploads[path].read() for path in uploads}))
+    text, contents = files.from_parts({path: uploads[path].read() for path in uploads})
+    return "", text, contents

@@ -8,14 +8,16 @@ from plumbing.untrusted.formats import clean_untrusted_text
 
 from . import files
 
-PIECE = 40_000  # characters of a file in one result
+# Characters of a file in one result.
+PIECE = 40_000
 MOST_PATHS = 200
 
 
 def load_granted_version(tool: ToolSpec) -> SkillVersion:
     """The version that the grant gives. Raises ToolFailed."""
-    rows = SkillVersion.objects.filter(pk=tool.source.get("id")).select_related("bundle")
-    if (version := rows.first()) is None:
+    rows = SkillVersion.objects.filter(pk=tool.source.get("id"))
+    version = rows.select_related("bundle").first()
+    if version is None:
         raise ToolFailed(f"The skill “{tool.name}” was deleted, or has no such version.", code="unknown_skill")
     return version
 
@@ -32,8 +34,9 @@ def read_skill_file(tool: ToolSpec, arguments: dict[str, Any]) -> ToolResult:
         raise RetryTool(
             f"The skill “{tool.name}” has no file “{path[:100]}”. Its files: {format_skill_paths(version.paths)}."
         )
-    value: dict[str, Any] = {"skill": tool.name, "version": version.number, "path": path}
-    value |= build_skill_piece(content, arguments.get("offset") or 0, f"/mnt/skills/{tool.name}/{path}")
+    offset = arguments.get("offset") or 0
+    piece = build_skill_piece(content, offset, f"/mnt/skills/{tool.name}/{path}")
+    value: dict[str, Any] = {"skill": tool.name, "version": version.number, "path": path, **piece}
     if path == files.MAIN:
         value["files"] = version.paths[:MOST_PATHS]
     return ToolResult(ok=True, value=value, untrusted=version.untrusted)
@@ -44,10 +47,13 @@ def build_skill_piece(content: bytes, offset: int, place: str) -> dict[str, Any]
         text = clean_untrusted_text(content.decode())
     except UnicodeDecodeError:
         return {"size": len(content), "note": f"This is not a text. Python finds it at {place}."}
-    piece = text[offset : offset + PIECE]
-    more = {"next_offset": offset + PIECE} if len(text) > offset + PIECE else {}
-    return {"text": piece, **more}
+    end = offset + PIECE
+    piece: dict[str, Any] = {"text": text[offset:end]}
+    if len(text) > end:
+        piece["next_offset"] = end
+    return piece
 
 
 def format_skill_paths(paths: list[str]) -> str:
-    return ", ".join([files.MAIN, *paths[:50]])[:2000]
+    text = ", ".join([files.MAIN, *paths[:50]])
+    return text[:2000]

@@ -28,22 +28,25 @@ class SkillKind:
     name = "skill"
 
     def __init__(self) -> None:
-        self.archives: dict[tuple[str, bool], StoredFile | None] = {}  # by the skill's name, and whether it is live
+        # By the skill's name, and whether it is the live version.
+        self.archives: dict[tuple[str, bool], StoredFile | None] = {}
 
     def prepare(self, definition: Definition, *, owner: Any, actor: Any) -> None:
         """Store the bytes of files, while no transaction is open. Raises Invalid, Conflict, TooLarge."""
         for is_live, one in ((False, definition), (True, definition.get("live"))):
             if not one:
                 continue
-            contents, untrusted = read_defined_files(one), bool(one.get("untrusted"))
+            contents = read_defined_files(one)
+            untrusted = bool(one.get("untrusted"))
             archive = files.store_archive(owner, definition["name"], contents, untrusted=untrusted)
             self.archives[definition["name"], is_live] = archive
 
     def abandon(self) -> None:
         """Delete the stored bytes that no row refers to."""
         names = {archive.stored for archive in self.archives.values() if archive is not None}
-        kept = set(StoredFile.objects.filter(stored__in=names).values_list("stored", flat=True))
-        storage.remove_stored_bytes(names - kept)
+        rows = StoredFile.objects.filter(stored__in=names)
+        used = set(rows.values_list("stored", flat=True))
+        storage.remove_stored_bytes(names - used)
 
     def unknown(self, definition: Definition) -> dict[str, str]:
         fields = extra(definition, {"kind", "name", "team", "draft", "live", *CONTENT})
@@ -52,9 +55,12 @@ class SkillKind:
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         shape: dict[str, Any] = {"text": (str,), "files": (dict,), "untrusted": (bool,)}
-        faults = shapes.faults(definition, {**shape, **shapes.SHARED}) + faults_in_files(definition)
-        if isinstance(live := definition.get("live"), dict):
-            faults += shapes.faults(live, shape, "live.") + faults_in_files(live, "live.")
+        faults = shapes.faults(definition, {**shape, **shapes.SHARED})
+        faults += faults_in_files(definition)
+        live = definition.get("live")
+        if isinstance(live, dict):
+            faults += shapes.faults(live, shape, "live.")
+            faults += faults_in_files(live, "live.")
         return faults
 
     def rows(self, owner: Any) -> Iterable[Skill]:
@@ -62,30 +68,32 @@ class SkillKind:
         return rows.select_related("team", "bundle", "published__bundle")
 
     def find(self, owner: Any, name: str) -> Skill | None:
-        return (
-            Skill.objects.filter(owner=owner, name=name).select_related("team", "bundle", "published__bundle").first()
-        )
+        rows = Skill.objects.filter(owner=owner, name=name)
+        return rows.select_related("team", "bundle", "published__bundle").first()
 
     def read(self, row: Skill) -> Definition:
         draft = build_skill_content(row)
-        live = build_skill_content(row.published) if row.published else draft
-        return {
-            "kind": self.name,
-            "name": row.name,
-            **draft,
-            **({} if live == draft else {"live": live}),
-            **sharing(row),
-        }
+        definition: Definition = {"kind": self.name, "name": row.name, **draft}
+        if row.published:
+            live = build_skill_content(row.published)
+            if live != draft:
+                definition["live"] = live
+        return {**definition, **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
         """Defaults left out; a text in base64 is the text."""
-        kept = {name: definition[name] for name in ("kind", "name", "team", "draft") if definition.get(name)}
-        live = {"live": normalize_skill_definition(definition["live"])} if definition.get("live") else {}
-        return {**kept, **normalize_skill_definition(definition), **live}
+        columns = ("kind", "name", "team", "draft")
+        normal = {name: definition[name] for name in columns if definition.get(name)}
+        normal |= normalize_skill_definition(definition)
+        if definition.get("live"):
+            normal["live"] = normalize_skill_definition(definition["live"])
+        return normal
 
     def left_open(self, definition: Definition) -> set[str]:
         """An apply reviews nothing: a file without the mark leaves the row's as it is."""
-        return set() if definition.get("untrusted") else {"untrusted"}
+        if definition.get("untrusted"):
+            return set()
+        return {"untrusted"}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Skill | None) -> Skill:
         """Store the skill and publish it, unless it is a draft. `live` is published first."""
@@ -114,10 +122,16 @@ def build_skill_content(row: Any) -> Definition:
 
 
 def normalize_skill_definition(definition: Definition) -> Definition:
+    normal: Definition = {"text": definition.get("text", "")}
+    contents: Definition = {}
     sent = definition.get("files") or {}
-    content = {path: write_content(read_content(path, one)) for path, one in sorted(sent.items())}
-    untrusted = {"untrusted": True} if definition.get("untrusted") else {}
-    return {"text": definition.get("text", ""), **({"files": content} if content else {}), **untrusted}
+    for path, one in sorted(sent.items()):
+        contents[path] = write_content(read_content(path, one))
+    if contents:
+        normal["files"] = contents
+    if definition.get("untrusted"):
+        normal["untrusted"] = True
+    return normal
 
 
 def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, str]]:
@@ -134,12 +148,15 @@ def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, s
 
 
 def is_base64(one: Any) -> bool:
-    return isinstance(one, dict) and one.keys() == {"base64"} and isinstance(one["base64"], str)
+    if not isinstance(one, dict) or one.keys() != {"base64"}:
+        return False
+    return isinstance(one["base64"], str)
 
 
 def save_skill_definition(row: Skill, definition: Definition, actor: Any, archive: StoredFile | None) -> None:
     """Store the working row. Raises Invalid, Conflict, TooLarge."""
-    text, untrusted = definition.get("text", ""), bool(definition.get("untrusted"))
+    text = definition.get("text", "")
+    untrusted = bool(definition.get("untrusted"))
     contents = read_defined_files(definition)
     store.save_skill(row, text, contents, user=actor, untrusted=untrusted, source="definitions", archive=archive)
 
@@ -147,10 +164,11 @@ def save_skill_definition(row: Skill, definition: Definition, actor: Any, archiv
 def read_defined_files(definition: Definition) -> dict[str, bytes]:
     """Its files besides SKILL.md. Raises Invalid, TooLarge."""
     sent = definition.get("files") or {}
-    contents = files.check_skill_files({path: read_content(path, one) for path, one in sent.items()})
-    if files.MAIN in contents:
+    contents = {path: read_content(path, one) for path, one in sent.items()}
+    checked = files.check_skill_files(contents)
+    if files.MAIN in checked:
         raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
-    return contents
+    return checked
 
 
 def publish_skill_definition(row: Skill, actor: Any) -> None:

@@ -11,7 +11,8 @@ from agents.exceptions import Invalid, TooLarge
 from knowledge.models.skill import NAME, TEXT
 from plumbing.untrusted import parse_in_child
 
-FRONT = 16_000  # characters of the front matter
+# Characters of the front matter.
+FRONT = 16_000
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 LONGEST = {"name": 64, "description": 1024, "license": 500, "compatibility": 500, "allowed-tools": 2000}
 FENCED = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?(.*)\Z", re.DOTALL | re.MULTILINE)
@@ -54,7 +55,8 @@ def parse_skill_document(text: str, folder: str = "") -> Document:
             details=details,
         )
     if "metadata" in front:
-        front["metadata"] = {str(key): format_front_value(value) for key, value in (front["metadata"] or {}).items()}
+        metadata = front["metadata"] or {}
+        front["metadata"] = {str(key): format_front_value(value) for key, value in metadata.items()}
     return Document(front, body)
 
 
@@ -88,7 +90,8 @@ def iterate_front_problems(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield field, f"The field {field} must be a text."
         elif value is not None and not 0 < len(value) <= most:
             yield field, f"The field {field} must have 1 to {most} characters."
-    if isinstance(front.get("name"), str) and front["name"] and not NAME.fullmatch(front["name"]):
+    name = front.get("name")
+    if isinstance(name, str) and name and not NAME.fullmatch(name):
         yield "name", "The name has lower-case letters, digits, and single hyphens between them."
     metadata = front.get("metadata")
     if metadata is not None and not is_flat(metadata):
@@ -102,10 +105,15 @@ def folder_problems(front: dict[str, Any], folder: str) -> Iterator[tuple[str, s
 
 
 def is_flat(metadata: Any) -> bool:
-    return isinstance(metadata, dict) and not any(isinstance(one, dict | list) for one in metadata.values())
+    if not isinstance(metadata, dict):
+        return False
+    return not any(isinstance(value, dict | list) for value in metadata.values())
 
 
 def format_front_value(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: ""}[value]
+    """As YAML writes it: for Python, true would be “True”."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(value)

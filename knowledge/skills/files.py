@@ -1,6 +1,7 @@
 """The files of a skill besides SKILL.md: received, checked, and kept as one archive in the storage of its owner."""
 
 import hashlib
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,15 +29,19 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
         )
     except parse_in_child.Refused as error:
         raise Invalid(str(error), code=error.code or "broken_archive", hint=error.hint)
-    return (folder.strip("/").rpartition("/")[2] or name, *split_main_file(files))
+    text, others = split_main_file(files)
+    # The last part of the path that was asked for.
+    folder_name = folder.strip("/").rpartition("/")[2]
+    return folder_name or name, text, others
 
 
 def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
     """The files that were sent; one that names a hash in place of a content is a file of the skill. Raises Invalid."""
-    names = {one["sha256"]: one["path"] for one in row.files}
-    stored = read_all(row) if any("content" not in one for one in sent) else {}
-    for one in sent:
-        if "content" not in one and one["sha256"] not in names:
+    paths = {one["sha256"]: one["path"] for one in row.files}
+    kept = [one for one in sent if "content" not in one]
+    stored = read_all(row) if kept else {}
+    for one in kept:
+        if one["sha256"] not in paths:
             raise Invalid(
                 _("The skill has no file with the hash of “%(path)s”.") % {"path": one["path"]},
                 code="unknown_file",
@@ -44,8 +49,10 @@ def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
             )
     contents = {}
     for one in sent:
-        kept_path = names.get(one.get("sha256"), "")
-        contents[one["path"]] = one["content"] if "content" in one else stored[kept_path]
+        if "content" in one:
+            contents[one["path"]] = one["content"]
+        else:
+            contents[one["path"]] = stored[paths[one["sha256"]]]
     return contents
 
 
@@ -57,10 +64,16 @@ def from_parts(parts: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 def check_skill_files(parts: dict[str, bytes]) -> dict[str, bytes]:
     """The same files, if their paths and sizes are allowed. Raises Invalid."""
     try:
-        entries = ((archives.check_path(path), partial(cut_leading_bytes, data)) for path, data in parts.items())
+        entries = map(build_checked_entry, parts.items())
         return dict(archives.read_within_limits(entries))
     except parse_in_child.Refused as error:
         raise Invalid(str(error), code=error.code or "invalid", hint=error.hint)
+
+
+def build_checked_entry(part: tuple[str, bytes]) -> tuple[str, Callable[[int], bytes]]:
+    """The path, and what reads the first bytes of the content, as of a file in an archive."""
+    path, content = part
+    return archives.check_path(path), partial(cut_leading_bytes, content)
 
 
 def cut_leading_bytes(data: bytes, most: int) -> bytes:
@@ -78,7 +91,8 @@ def split_main_file(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
         text = files[MAIN].decode()
     except UnicodeDecodeError:
         raise Invalid(_("%(file)s is not UTF-8.") % {"file": MAIN}, code="invalid_skill")
-    return text, {path: content for path, content in files.items() if path != MAIN}
+    others = {path: content for path, content in files.items() if path != MAIN}
+    return text, others
 
 
 def describe_skill_files(files: dict[str, bytes]) -> list[dict[str, Any]]:
@@ -107,9 +121,9 @@ def store_archive(owner: Any, name: str, files: dict[str, bytes], *, untrusted: 
             code="needs_owner",
             hint=_("Import it as a person."),
         )
-    return storage.store_bytes(
-        owner.pk, f"{name}.zip", archives.pack(files), untrusted=untrusted, source=StoredFile.Source.SKILL
-    )
+    content = archives.pack(files)
+    source = StoredFile.Source.SKILL
+    return storage.store_bytes(owner.pk, f"{name}.zip", content, untrusted=untrusted, source=source)
 
 
 def read_all(row: Any) -> dict[str, bytes]:
@@ -129,9 +143,12 @@ def read_one(row: Any, path: str) -> bytes | None:
     if path not in row.paths or row.bundle is None:
         return None
     content = storage.read_stored_file(row.bundle)
-    return None if content is None else archives.read_archive_file(content, path)
+    if content is None:
+        return None
+    return archives.read_archive_file(content, path)
 
 
 def build_skill_archive(row: Any, name: str) -> bytes:
     """A zip archive with the folder of the skill."""
-    return archives.pack({f"{name}/{path}": content for path, content in read_all(row).items()})
+    contents = read_all(row)
+    return archives.pack({f"{name}/{path}": content for path, content in contents.items()})

@@ -48,16 +48,18 @@ class ScriptView(ByName, APIView):
 
 def create_script_draft(skill: Skill, path: str, name: str, *, user: Any, source: str) -> StoredFunction:
     """Store a script as the draft of a function of this person. Raises NotFound, Invalid, Conflict."""
-    content = files.read_one(skill, path) if path.endswith(".py") else None
+    content = None
+    if path.endswith(".py"):
+        content = files.read_one(skill, path)
     if content is None:
         raise NotFound(f"“{skill}” has no Python file “{path[:100]}”.")
     try:
         text = content.decode()
     except UnicodeDecodeError:
         raise Invalid(f"“{path[:100]}” is not UTF-8.", code="unreadable")
-    return create_function_draft(
-        name or build_function_name(path), text, f"from the skill {skill}, {path}", user=user, source=source
-    )
+    name = name or build_function_name(path)
+    note = f"from the skill {skill}, {path}"
+    return create_function_draft(name, text, note, user=user, source=source)
 
 
 def create_function_draft(name: str, text: str, note: str, *, user: Any, source: str) -> StoredFunction:
@@ -68,5 +70,7 @@ def create_function_draft(name: str, text: str, note: str, *, user: Any, source:
 
 
 def build_function_name(path: str) -> str:
-    stem = path.rpartition("/")[2].removesuffix(".py").lower()
-    return re.sub(r"[^a-z0-9_-]+", "_", stem).strip("_-")[:64] or "script"
+    _, _, file_name = path.rpartition("/")
+    stem = file_name.removesuffix(".py").lower()
+    slug = re.sub(r"[^a-z0-9_-]+", "_", stem).strip("_-")
+    return slug[:64] or "script"

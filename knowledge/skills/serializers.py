@@ -83,7 +83,9 @@ class ReplacingFileSerializer(SentFileSerializer):
     sha256 = Text(required=False, max_length=64, help_text="Of a file of the skill, in place of its content.")
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return fields if fields.keys() == {"path", "sha256"} else super().validate(fields)
+        if fields.keys() == {"path", "sha256"}:
+            return fields
+        return super().validate(fields)
 
 
 class ReplacedSkillSerializer(WrittenSkillSerializer):

@@ -48,8 +48,11 @@ def save_skill(
     An edit does not remove the mark `untrusted`. `archive`: of these contents (`files.store_archive`); without it their
     bytes are stored first, so outside of a transaction. Raises Invalid, Conflict, TooLarge.
     """
-    listed = files.describe_skill_files(contents) if contents is not None else skill.files
-    archive = archive or store_changed(skill, text, contents, untrusted=untrusted, folder=folder)
+    listed = skill.files
+    if contents is not None:
+        listed = files.describe_skill_files(contents)
+    if archive is None:
+        archive = store_changed(skill, text, contents, untrusted=untrusted, folder=folder)
     with transaction.atomic():
         return save_listed(skill, text, listed, archive, user=user, untrusted=untrusted, source=source, folder=folder)
 
@@ -62,7 +65,9 @@ def store_changed(
     """
     if contents is None or files.describe_skill_files(contents) == skill.files:
         return None
-    name = skill.name or document.parse_skill_document(text, folder).name
+    name = skill.name
+    if not name:
+        name = document.parse_skill_document(text, folder).name
     return files.store_archive(skill.owner, name, contents, untrusted=untrusted)
 
 
@@ -84,13 +89,16 @@ def save_listed(
         skill.require_edit(user)
     require_same_name(skill, read.name)
     require_free_name(skill)
-    skill.text, skill.description = text, read.description
+    skill.text = text
+    skill.description = read.description
     skill.untrusted = untrusted or (skill.untrusted and not is_new)
     if listed != skill.files:
         if archive is not None:
             storage.insert_file_row(archive)
-        skill.bundle, skill.files = archive, listed
+        skill.bundle = archive
+        skill.files = listed
     try:
+        # A transaction of its own: the one around it can go on after the error.
         with transaction.atomic():
             skill.save()
     except IntegrityError:
@@ -99,7 +107,8 @@ def save_listed(
             code="name_taken",
             hint=_("Choose another name."),
         )
-    record_skill_event("created" if is_new else "changed", skill, user, source, untrusted=skill.untrusted)
+    verb = "created" if is_new else "changed"
+    record_skill_event(verb, skill, user, source, untrusted=skill.untrusted)
     return skill
 
 
@@ -121,10 +130,14 @@ def require_same_name(skill: Skill, name: str) -> None:
 
 def require_free_name(skill: Skill) -> None:
     """Raises Conflict if a tool of another kind has the name, as publishing would then fail."""
-    own = find_skill_tool(skill.pk)
-    others = Tool.objects.filter(name=skill.name).exclude(pk=own.pk if own else None)
-    of_team = others.filter(team=skill.team) if skill.team_id else others.none()
-    if namesake := (others.filter(owner=skill.owner) | of_team).first():
+    own_tool = find_skill_tool(skill.pk)
+    others = Tool.objects.filter(name=skill.name)
+    if own_tool is not None:
+        others = others.exclude(pk=own_tool.pk)
+    same_place = others.filter(owner=skill.owner)
+    if skill.team_id:
+        same_place = same_place | others.filter(team=skill.team)
+    if namesake := same_place.first():
         raise Conflict(
             _("A %(kind)s tool named “%(skill)s” already exists.") % {"kind": namesake.kind, "skill": skill.name},
             code="name_taken",
@@ -145,18 +158,20 @@ def publish_skill(skill: Skill, *, user: Any, note: str = "", reviewed: bool = F
         locked.untrusted = False
         record_skill_event("reviewed", locked, user, source)
     digest = hash_json(locked.whole())
-    version = locked.versions.filter(sha256=digest).first() or SkillVersion.objects.create(
-        skill=locked,
-        number=next_number(locked.versions),
-        sha256=digest,
-        text=locked.text,
-        files=locked.files,
-        untrusted=locked.untrusted,
-        front=front,
-        bundle_id=locked.bundle_id,
-        note=note,
-        author=user if getattr(user, "pk", None) else None,
-    )
+    version = locked.versions.filter(sha256=digest).first()
+    if version is None:
+        version = SkillVersion.objects.create(
+            skill=locked,
+            number=next_number(locked.versions),
+            sha256=digest,
+            text=locked.text,
+            files=locked.files,
+            untrusted=locked.untrusted,
+            front=front,
+            bundle_id=locked.bundle_id,
+            note=note,
+            author=get_actor(user),
+        )
     save_live_version(locked, version)
     skill.refresh_from_db()
     record_skill_event("published", skill, user, source, version=version.number, sha256=version.sha256)
@@ -176,7 +191,8 @@ def roll_back_skill(skill: Skill, number: int, *, user: Any, source: str = "") -
 def save_live_version(skill: Skill, version: SkillVersion) -> None:
     save_skill_tool(skill, version)
     skill.published = version
-    Skill.objects.filter(pk=skill.pk).update(published=version, untrusted=skill.untrusted, updated_at=timezone.now())
+    rows = Skill.objects.filter(pk=skill.pk)
+    rows.update(published=version, untrusted=skill.untrusted, updated_at=timezone.now())
 
 
 @transaction.atomic
@@ -199,7 +215,9 @@ def delete_skill(skill: Skill, *, user: Any, source: str = "") -> None:
         names = sorted({one["name"] for one in users if one["name"]})
         hint = f"Used by: {', '.join(names[:5]) or 'rows that you cannot see'}."
         raise Conflict(_("This skill is in use."), code="in_use", hint=hint)
-    bundles = {skill.bundle_id, *skill.versions.values_list("bundle_id", flat=True)} - {None}
+    bundles = set(skill.versions.values_list("bundle_id", flat=True))
+    bundles.add(skill.bundle_id)
+    bundles.discard(None)
     if tool := find_skill_tool(skill.pk):
         tool.delete()
     record_skill_event("deleted", skill, user, source)
@@ -208,24 +226,36 @@ def delete_skill(skill: Skill, *, user: Any, source: str = "") -> None:
 
 
 def record_skill_event(verb: str, skill: Skill, user: Any, source: str, **details: Any) -> None:
-    actor = user if getattr(user, "pk", None) else None
-    AuditEvent.record(f"skill.{verb}", skill, actor=actor, source=source, **details)
+    AuditEvent.record(f"skill.{verb}", skill, actor=get_actor(user), source=source, **details)
+
+
+def get_actor(user: Any) -> Any:
+    """None if nobody is signed in, as when a command works for the site."""
+    is_person = bool(getattr(user, "pk", None))
+    return user if is_person else None
 
 
 # -- the catalogue -----------------------------------------------------------------------------------------------------
 
 
 def find_skill_tool(skill_id: int | None) -> Tool | None:
-    return Tool.objects.filter(kind=Tool.Kind.SKILL, source__skill=skill_id).first() if skill_id else None
+    if not skill_id:
+        return None
+    tools = Tool.objects.filter(kind=Tool.Kind.SKILL, source__skill=skill_id)
+    return tools.first()
 
 
 def save_skill_tool(skill: Skill, version: SkillVersion) -> Tool:
     """The tool with the skill's name, through which it is granted."""
     require_free_name(skill)
     tool = find_skill_tool(skill.pk) or Tool(kind=Tool.Kind.SKILL)
-    tool.name, tool.owner, tool.team = skill.name, skill.owner, skill.team
-    tool.effect, tool.input_schema = Tool.Effect.READ, SCHEMA
-    tool.description, tool.untrusted = get_prompt_description(version), version.untrusted
+    tool.name = skill.name
+    tool.owner = skill.owner
+    tool.team = skill.team
+    tool.effect = Tool.Effect.READ
+    tool.input_schema = SCHEMA
+    tool.description = get_prompt_description(version)
+    tool.untrusted = version.untrusted
     tool.source = {"skill": skill.pk, "version": version.number, "id": version.pk, "sha256": version.sha256}
     tool.freeze_hash()
     tool.save()
@@ -235,22 +265,20 @@ def save_skill_tool(skill: Skill, version: SkillVersion) -> Tool:
 
 def get_prompt_description(version: SkillVersion) -> str:
     """The description in prompts: text of strangers is not put there."""
-    return UNREVIEWED if version.untrusted else version.front["description"]
+    if version.untrusted:
+        return UNREVIEWED
+    return version.front["description"]
 
 
 def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
     """The tool as it describes this version of its skill."""
     version = SkillVersion.objects.filter(skill=tool.source.get("skill"), number=number).first()
     if version is None:
+        # A call of it is refused, as the version is nowhere to be found.
         return replace(tool, pinned_version=number, source={**tool.source, "id": None})
     source = {**tool.source, "version": number, "id": version.pk, "sha256": version.sha256}
-    return replace(
-        tool,
-        pinned_version=number,
-        source=source,
-        description=get_prompt_description(version),
-        untrusted=version.untrusted,
-    )
+    description = get_prompt_description(version)
+    return replace(tool, pinned_version=number, source=source, description=description, untrusted=version.untrusted)
 
 
 def find_skill_uses(skill: Skill, user: Any) -> list[dict[str, Any]]:
@@ -261,8 +289,12 @@ def find_skill_uses(skill: Skill, user: Any) -> list[dict[str, Any]]:
     chains = load_visible_names(Chain, {grant.chain_id for grant in grants}, user)
     uses = []
     for grant in grants:
-        kind = "agent" if grant.agent_id else "chain"
-        name = agents.get(grant.agent_id) or chains.get(grant.chain_id) or ""
+        if grant.agent_id:
+            kind = "agent"
+            name = agents.get(grant.agent_id, "")
+        else:
+            kind = "chain"
+            name = chains.get(grant.chain_id, "")
         uses.append({"kind": kind, "mode": grant.mode, "version": grant.pinned_version, "name": name})
     return uses
 
@@ -270,4 +302,7 @@ def find_skill_uses(skill: Skill, user: Any) -> list[dict[str, Any]]:
 def load_visible_names(model: Any, keys: set[Any], user: Any) -> dict[int, str]:
     """The names of those of these rows that this user can see. One statement, or none."""
     ids = keys - {None}
-    return dict(model.objects.visible_to(user).filter(pk__in=ids).values_list("pk", "name")) if ids else {}
+    if not ids:
+        return {}
+    rows = model.objects.visible_to(user).filter(pk__in=ids)
+    return dict(rows.values_list("pk", "name"))

@@ -17,7 +17,8 @@ from plumbing import json_values
 from plumbing.broker.broadcast import name_channel
 from plumbing.broker.listener import LISTENER
 
-MAX_INLINE = 64 * 1024  # bytes; longer announcements are read from the row
+# Bytes; longer announcements are read from the row.
+MAX_INLINE = 64 * 1024
 STARTS_WITHIN_S = 1.0
 
 
@@ -47,7 +48,8 @@ class LoopWaiter:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.announcement = self.loop.create_future()  # a fifth of the memory of an Event
+        # A future takes a fifth of the memory of an Event.
+        self.announcement = self.loop.create_future()
         self.is_told = False
         self.news: dict[str, Any] | None = None
 
@@ -66,7 +68,8 @@ class LoopWaiter:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, seconds)):
                     await self.announcement
-            self.announcement = self.loop.create_future()  # a time-out has cancelled the other
+            # A time-out has cancelled the other.
+            self.announcement = self.loop.create_future()
         was_told, self.is_told = self.is_told, False
         return was_told
 
@@ -135,7 +138,8 @@ class Announcements:
 
 def format_line(key: Any, news: dict[str, Any] | bytes | None) -> bytes:
     """`news` may be JSON already. What is too long is left out: the waiter then reads the rows."""
-    body = json_values.dump_json(news) if isinstance(news, dict) else news  # no raw line breaks
+    # JSON has no raw line breaks, so that each announcement is one line.
+    body = json_values.dump_json(news) if isinstance(news, dict) else news
     if body is None or len(body) > MAX_INLINE:
         body = b""
     return b"%s %s" % (str(key).encode(), body)

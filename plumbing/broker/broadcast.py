@@ -13,7 +13,8 @@ from plumbing import json_values
 from plumbing.broker.clusters import TAG
 from plumbing.broker.line import Line
 
-Message = dict[str, Any] | bytes  # a dictionary is sent as JSON
+# A dictionary is sent as JSON.
+Message = dict[str, Any] | bytes
 
 
 @lru_cache(maxsize=1)

@@ -13,10 +13,12 @@ from redis.exceptions import AskError, ClusterDownError, TryAgainError
 
 CLUSTER, OVER_TLS = "cluster", "clusters"
 KINDS = (CLUSTER, OVER_TLS)
-TAG = "{muster}"  # in every key; a cluster computes the slot of the part in braces
+# The prefix of every key; a cluster computes the slot of the part in braces.
+TAG = "{muster}"
 SLOT = key_slot(TAG.encode())
 PORT = 6379
-NOT_HERE = (AskError, ClusterDownError, TryAgainError, redis.ReadOnlyError)  # AskError includes MOVED
+# AskError includes MOVED.
+NOT_HERE = (AskError, ClusterDownError, TryAgainError, redis.ReadOnlyError)
 
 Address = tuple[str, int]
 
@@ -24,7 +26,8 @@ Address = tuple[str, int]
 def make_pool(url: str, **options: Any) -> redis.ConnectionPool:
     """Makes connections to the server that has Muster's keys. Raises ValueError."""
     servers, login = read_cluster(url)
-    kind = TlsConnection if url.startswith(f"{OVER_TLS}://") else Connection
+    is_over_tls = url.startswith(f"{OVER_TLS}://")
+    kind = TlsConnection if is_over_tls else Connection
     return redis.ConnectionPool(connection_class=kind, servers=servers, **{**login, **options})
 
 
@@ -32,11 +35,17 @@ def read_cluster(url: str) -> tuple[list[Address], dict[str, Any]]:
     """(some servers of the cluster, login and other options as redis-py reads them). Raises ValueError."""
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
-    servers = [(host, int(port or PORT)) for host, _, port in (one.partition(":") for one in hosts.split(","))]
+    servers: list[Address] = []
+    for entry in hosts.split(","):
+        host, _, port = entry.partition(":")
+        servers.append((host, int(port or PORT)))
+    first_host = servers[0][0]
     if not all(host for host, _ in servers) or parts.path not in ("", "/", "/0"):
         raise ValueError(f"write {CLUSTER}://host1:6379,host2:6379; a cluster has one database")
-    options = parse_url(urlunsplit(("redis", f"{user}{at}{servers[0][0]}", "", parts.query, "")))
-    return servers, {name: value for name, value in options.items() if name not in ("host", "port", "db")}
+    # redis-py reads the rest as of an address with one server.
+    options = parse_url(urlunsplit(("redis", f"{user}{at}{first_host}", "", parts.query, "")))
+    login = {name: value for name, value in options.items() if name not in ("host", "port", "db")}
+    return servers, login
 
 
 class Connection(redis.Connection):
@@ -49,7 +58,8 @@ class Connection(redis.Connection):
     def connect_check_health(self, check_health: bool = True, retry_socket_connect: bool = True) -> None:
         if self._sock:
             return
-        how, problem = (check_health, retry_socket_connect), ""
+        how = (check_health, retry_socket_connect)
+        problem = ""
         for server in self.servers:
             try:
                 self.connect_to(server, *how)
@@ -90,4 +100,6 @@ class TlsConnection(Connection, redis.SSLConnection):
 
 def decode_host(host: str | bytes | None) -> str:
     """Empty if the server does not know its own address."""
-    return host.decode() if isinstance(host, bytes) else host or ""
+    if isinstance(host, bytes):
+        return host.decode()
+    return host or ""

@@ -16,7 +16,8 @@ import redis
 from plumbing.broker.servers import make_pool
 
 Command = tuple[str | bytes | int | float, ...]
-MOST_UNREAD = 64  # groups of commands whose replies wait to be read
+# Groups of commands whose replies wait to be read.
+MOST_UNREAD = 64
 
 
 class Line:

@@ -23,7 +23,8 @@ from plumbing.broker.servers import make_pool
 from plumbing.threads import ProcessThread
 
 log = logging.getLogger(__name__)
-AGAIN_S = 1.0  # seconds between attempts to reach the broker
+# Seconds between attempts to reach the broker.
+AGAIN_S = 1.0
 Loop = asyncio.AbstractEventLoop
 # Receives a message. None: the subscription is active from now on; earlier messages may have been missed.
 Hear = Callable[[bytes | None], None]
@@ -75,7 +76,8 @@ class Listener:
 
     def start(self) -> None:
         self.standing.clear()
-        self.bell, self.ear = socket.socketpair()  # a new connection must wake the thread
+        # A new connection must wake the thread.
+        self.bell, self.ear = socket.socketpair()
         self.bell.setblocking(False)
         self.thread.start()
 

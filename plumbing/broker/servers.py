@@ -35,7 +35,9 @@ def make_pool(url: str, **options: Any) -> redis.ConnectionPool:
         return redis.ConnectionPool.from_url(url, **options)
     hosts, service, login = read_sentinel(url)
     limits = {name: options[name] for name in ("socket_timeout", "socket_connect_timeout") if options.get(name)}
-    watchers = Sentinel(hosts, sentinel_kwargs=limits or {"socket_timeout": 2})
+    if not limits:
+        limits = {"socket_timeout": 2}
+    watchers = Sentinel(hosts, sentinel_kwargs=limits)
     return SentinelConnectionPool(service, watchers, **login, **options)
 
 
@@ -65,11 +67,16 @@ def read_sentinel(url: str) -> tuple[list[tuple[str, int]], str, dict[str, Any]]
     user, _, hosts = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     service = parts.path.strip("/")
-    sentinels = [
-        (host, int(port or SENTINEL_PORT)) for host, _, port in (entry.partition(":") for entry in hosts.split(","))
-    ]
+    sentinels: list[tuple[str, int]] = []
+    for entry in hosts.split(","):
+        host, _, port = entry.partition(":")
+        sentinels.append((host, int(port or SENTINEL_PORT)))
     if not service or not all(host for host, _ in sentinels):
         raise ValueError("write sentinel://host1:26379,host2:26379/service")
-    login = {"db": int(parse_qs(parts.query).get("db", ["0"])[0])}
-    credentials = {"username": unquote(name) or None, "password": unquote(password) or None}
-    return sentinels, service, login | {key: value for key, value in credentials.items() if value}
+    query = parse_qs(parts.query)
+    login: dict[str, Any] = {"db": int(query.get("db", ["0"])[0])}
+    if name:
+        login["username"] = unquote(name)
+    if password:
+        login["password"] = unquote(password)
+    return sentinels, service, login

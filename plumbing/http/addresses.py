@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 from plumbing.waits import run_blocking
 
 LOOKUP_S = 10.0
-IPV6_HOME = 64  # bits: whoever has an IPv6 address has all addresses of its network
+# Bits: whoever has an IPv6 address has all addresses of its network.
+IPV6_HOME = 64
 KNOWN_HOSTS: ContextVar[dict[str, list[str] | Exception]] = ContextVar("known_hosts", default={})  # noqa: B039
-LOOKUPS = threading.BoundedSemaphore(64)  # each holds a thread until the system's resolver gives up
+# Each look-up holds a thread until the system's resolver gives up.
+LOOKUPS = threading.BoundedSemaphore(64)
 
 NOT_PUBLIC_V6 = [
     ipaddress.ip_network(text)
@@ -69,7 +71,8 @@ def resolve_hosts_first(urls: Iterable[str]) -> Iterator[None]:
         except (OSError, UnicodeError) as error:
             answers[host or ""] = error
         except ValueError:
-            continue  # it is no address, as its check will say
+            # It is no address, as its check will say.
+            continue
     token = KNOWN_HOSTS.set(answers)
     try:
         yield
@@ -96,7 +99,12 @@ def matches(host: str, patterns: Iterable[str]) -> bool:
 
 
 def is_match(host: str, pattern: str) -> bool:
-    return host == pattern or (pattern.startswith("*.") and host.endswith(pattern[1:]) and len(host) >= len(pattern))
+    if host == pattern:
+        return True
+    # *.example.org: the host ends with .example.org, and something stands before it.
+    if not pattern.startswith("*."):
+        return False
+    return host.endswith(pattern[1:]) and len(host) >= len(pattern)
 
 
 def resolve(host: str, port: int | None = None, *, within: float | None = LOOKUP_S) -> list[str]:
@@ -111,7 +119,8 @@ def look_up(host: str, port: int | None, seconds: float) -> list[Any]:
     """The system's resolver has no time limit, so it runs on a thread of its own, which is
     abandoned when it is too slow.
     """
-    end, places = monotonic() + seconds, LOOKUPS
+    end = monotonic() + seconds
+    places = LOOKUPS
     if not places.acquire(timeout=seconds):
         raise TimeoutError("too many names are being looked up")
     answers: SimpleQueue[list[Any] | Exception] = SimpleQueue()
@@ -130,7 +139,8 @@ def ask_resolver(
 ) -> None:
     try:
         answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    except Exception as error:  # raised again in the calling thread
+    except Exception as error:
+        # Raised again in the calling thread.
         answers.put(error)
     finally:
         places.release()
@@ -138,8 +148,12 @@ def ask_resolver(
 
 def is_allowed(address: str, allowed: Iterable[str]) -> bool:
     """Is this IP address public, or inside one of the allowed networks?"""
-    ip = unwrap_mapped_address(ipaddress.ip_address(address.partition("%")[0]))
-    return is_public(ip) or any(ip in network for network in networks(allowed) if network.version == ip.version)
+    # Behind “%” stands the interface of a link-local address.
+    plain, _, _ = address.partition("%")
+    ip = unwrap_mapped_address(ipaddress.ip_address(plain))
+    if is_public(ip):
+        return True
+    return any(ip in network for network in networks(allowed) if network.version == ip.version)
 
 
 def is_within(host: str, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
@@ -154,7 +168,9 @@ def is_within(host: str, networks: Iterable[ipaddress.IPv4Network | ipaddress.IP
 
 def unwrap_mapped_address(ip: Address) -> Address:
     """The IPv4 address inside an IPv4-mapped IPv6 one, else the address itself."""
-    return (getattr(ip, "ipv4_mapped", None) or ip) if ip.version == 6 else ip
+    if ip.version == 4:
+        return ip
+    return getattr(ip, "ipv4_mapped", None) or ip
 
 
 def is_public(ip: Address) -> bool:
@@ -170,7 +186,8 @@ def networks(allowed: Iterable[str]) -> list[ipaddress.IPv4Network | ipaddress.I
         try:
             ranges.append(ipaddress.ip_network(entry, strict=False))
         except ValueError:
-            continue  # a host name, compared as such
+            # This is a host name, which is compared as such.
+            continue
     return ranges
 
 

@@ -24,7 +24,8 @@ from plumbing.http.connections import Connections
 
 CONNECT_S = 10.0
 SILENCE_S = 30.0
-KEPT = 16  # idle connections of one client to one server
+# Idle connections of one client to one server.
+KEPT = 16
 MAX_REDIRECTS = 5
 
 Resolver = Callable[..., list[str]]  # (host, within=seconds) -> addresses
@@ -45,7 +46,8 @@ class Sockets:
         with self._lock:
             if self._is_closed:
                 raise OverTime("The work that made this request has ended.")
-            self._open = [one for one in self._open if one.fileno() != -1]  # those that are not closed yet
+            # Those that are not closed yet.
+            self._open = [one for one in self._open if one.fileno() != -1]
             self._open.append(opened)
 
     def close(self) -> None:
@@ -194,7 +196,8 @@ class TimedStream(httpcore2.NetworkStream):
             return self._inner.read(max_bytes, limit_timeout(timeout), _is_cancelled.get())
         except httpcore2.ReadTimeout:
             check_cancelled()
-            limit_timeout(timeout)  # says so if the time of the whole exchange is over
+            # Says so if the time of the whole exchange is over.
+            limit_timeout(timeout)
             raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:

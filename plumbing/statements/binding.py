@@ -5,7 +5,8 @@ from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
-Question = tuple[str, list[Any]]  # a condition inside another statement, and its parameters
+# A condition inside another statement, and its parameters.
+Question = tuple[str, list[Any]]
 
 
 def database() -> Any:
@@ -19,7 +20,8 @@ def cursor_of_kept(db: Any) -> Any:
     """A cursor for repeated statements: PostgreSQL parses and plans each once per connection."""
     if db.vendor != "postgresql":
         return db.cursor()
-    from django.db.backends.postgresql.base import ServerBindingCursor  # needs psycopg, which is not used with SQLite
+    # Needs psycopg, which is not used with SQLite.
+    from django.db.backends.postgresql.base import ServerBindingCursor
 
     db.ensure_connection()
     with db.wrap_database_errors:

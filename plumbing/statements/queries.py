@@ -44,7 +44,8 @@ class Statement(Generic[Made]):
     def __init__(self, make: Callable[[Any], Any], **slots: models.Field) -> None:
         self.make = make
         self.slots = SimpleNamespace(**{name: Slot(name, field) for name, field in slots.items()})
-        self.kept: dict[str, Made] = {}  # by kind of database, since their SQL differs
+        # By kind of database, since their SQL differs.
+        self.kept: dict[str, Made] = {}
 
     def compiled(self, db: Any) -> Made:
         if (kept := self.kept.get(db.vendor)) is None:

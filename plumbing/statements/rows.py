@@ -11,8 +11,10 @@ from plumbing.json_values import JsonText
 
 from .binding import Bound, cursor_of_kept, database
 
-REMEMBERED = 50  # values up to which psycopg keeps a statement that it has parsed
-PARAMETERS = 30_000  # values in one statement: SQLite allows 32,766, PostgreSQL 65,535
+# Values up to which psycopg keeps a statement that it has parsed.
+REMEMBERED = 50
+# Values in one statement: SQLite allows 32,766, PostgreSQL 65,535.
+PARAMETERS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +22,11 @@ class Column:
     """A field, and what is known about it before a value comes."""
 
     field: Any
-    name: str  # of the row's attribute
+    # The name of the row's attribute.
+    name: str
     is_set_on_save: bool  # `auto_now` and the like
-    plain_type: type | None  # values of exactly this type go to the database as they are
+    # Values of exactly this type go to the database as they are.
+    plain_type: type | None
 
     def read(self, row: Any, db: Any, *, add: bool) -> Any:
         """The row's value, as it is written for the database."""
@@ -108,7 +112,8 @@ def insert_each(rows: Sequence[models.Model], *, varying: Sequence[str] | None =
         for place, column in places:
             mine[place] = column.read(row, db, add=True)
         values.append(mine)
-    placed = [placed_values(one) for one in values]  # the shape is the same for all
+    # The shape is the same for all.
+    placed = [placed_values(one) for one in values]
     with cursor_of_kept(db) as cursor:
         cursor.executemany(f"{statement.head} {placed[0][0]}", [one for _, one in placed])
     mark_stored(rows, db)
@@ -176,15 +181,22 @@ def update_each(
 @cache
 def make_insert(model: type[models.Model], vendor: str, names: tuple[str, ...] = ()) -> Insert:
     """`names`: the columns; by default all except a key made by the database."""
-    quote, meta = database().ops.quote_name, model._meta
-    is_made_there = isinstance(meta.pk, models.AutoField)
-    fields = tuple(field for field in meta.concrete_fields if not (is_made_there and field.primary_key))
+    quote = database().ops.quote_name
+    meta = model._meta
+    fields = list(meta.concrete_fields)
+    tail = ""
+    if isinstance(meta.pk, models.AutoField):
+        # The database makes the key and tells it.
+        fields = [field for field in fields if not field.primary_key]
+        tail = f" RETURNING {quote(meta.pk.column)}"
     if names:
-        fields = tuple(field for field in fields if field.attname in names)
+        fields = [field for field in fields if field.attname in names]
+    columns = ", ".join(quote(field.column) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
     return Insert(
-        head=f"INSERT INTO {quote(meta.db_table)} ({', '.join(quote(field.column) for field in fields)}) VALUES",
-        places=f"({', '.join(['%s'] * len(fields))})",
-        tail=f" RETURNING {quote(meta.pk.column)}" if is_made_there else "",
+        head=f"INSERT INTO {quote(meta.db_table)} ({columns}) VALUES",
+        places=f"({places})",
+        tail=tail,
         columns=tuple(make_column(field, vendor) for field in fields),
     )
 
@@ -194,13 +206,15 @@ def make_update(
     model: type[models.Model], names: tuple[str, ...], tested: tuple[str, ...], vendor: str
 ) -> tuple[str, tuple[Any, ...], tuple[Any, ...]]:
     """The statement, the columns it sets followed by the key, and the fields it tests."""
-    quote, meta = database().ops.quote_name, model._meta
-    changed: tuple[Any, ...] = tuple(meta.get_field(name) for name in names)
-    conditions: tuple[Any, ...] = tuple(meta.get_field(name) for name in tested)
+    quote = database().ops.quote_name
+    meta = model._meta
+    changed: list[Any] = list(map(meta.get_field, names))
+    conditions: list[Any] = list(map(meta.get_field, tested))
     sets = ", ".join(f"{quote(field.column)} = %s" for field in changed)
-    tests = " AND ".join(f"{quote(field.column)} = %s" for field in (meta.pk, *conditions))
+    tests = " AND ".join(f"{quote(field.column)} = %s" for field in [meta.pk, *conditions])
     sql = f"UPDATE {quote(meta.db_table)} SET {sets} WHERE {tests}"  # noqa: S608 (names come from the model)
-    return sql, tuple(make_column(field, vendor) for field in (*changed, meta.pk)), conditions
+    columns = tuple(make_column(field, vendor) for field in [*changed, meta.pk])
+    return sql, columns, tuple(conditions)
 
 
 def read_values(columns: Sequence[Column], row: Any, db: Any, *, add: bool) -> list[Any]:

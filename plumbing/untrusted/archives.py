@@ -18,15 +18,18 @@ from plumbing.untrusted import parse_in_child
 from plumbing.untrusted.parse_in_child import Refused
 
 MOST_FILES = 500
-MOST_BYTES = 8 << 20  # of an archive, and of the files that are kept of it
-INFLATED = 48 << 20  # of a compressed tar archive, with what is skipped
+# Of an archive, and of the files that are kept of it.
+MOST_BYTES = 8 << 20
+# Of a compressed tar archive, with what is skipped.
+INFLATED = 48 << 20
 MOST_ENTRIES = 20_000
 LONGEST_PATH, DEEPEST = 240, 12
 UNPRINTED = re.compile(r"[\x00-\x1f\x7f\\:]")
 IGNORED = re.compile(r"(^|/)(__MACOSX|\.git|__pycache__)/|(^|/)(\.DS_Store|\._[^/]*|Thumbs\.db)$")
 GZIP = b"\x1f\x8b"
 
-Entry = tuple[str, Callable[[int], bytes]]  # its path, and what reads at most so many bytes of it
+# Its path, and what reads at most so many bytes of it.
+Entry = tuple[str, Callable[[int], bytes]]
 
 
 def unpack(content: bytes, marker: str, folder: str = "") -> tuple[str, dict[str, bytes]]:
@@ -37,20 +40,25 @@ def unpack(content: bytes, marker: str, folder: str = "") -> tuple[str, dict[str
     """
     if len(content) > MOST_BYTES:
         raise parse_in_child.TooMuch(f"it has more than {MOST_BYTES >> 20} MB")
-    name, files = parse_in_child.run_reader_task("unpack", base64.b64encode(content).decode(), marker, folder)
+    # JSON passes between the processes, so contents are encoded.
+    encoded = base64.b64encode(content).decode()
+    name, files = parse_in_child.run_reader_task("unpack", encoded, marker, folder)
     return name, {path: base64.b64decode(data) for path, data in files}
 
 
 def unpack_here(encoded: str, marker: str, folder: str) -> tuple[str, list[tuple[str, str]]]:
     """The same in this process, with contents in base64. Raises Refused."""
     content = base64.b64decode(encoded)
+    read_entries = read_zip if content[:2] == b"PK" else read_tar
     try:
-        entries = list(read_zip(content) if content[:2] == b"PK" else read_tar(content))
+        entries = list(read_entries(content))
         root = find_root([path for path, _ in entries], marker, folder)
-        files = read_within_limits((path.removeprefix(root), read) for path, read in entries if path.startswith(root))
+        chosen = [(path.removeprefix(root), read) for path, read in entries if path.startswith(root)]
+        files = read_within_limits(chosen)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError, OSError) as error:
         raise Refused(f"The archive cannot be read: {str(error)[:200]}", code="broken_archive") from None
-    return root.rstrip("/").rpartition("/")[2], [(path, base64.b64encode(data).decode()) for path, data in files]
+    name = root.rstrip("/").rpartition("/")[2]
+    return name, [(path, base64.b64encode(data).decode()) for path, data in files]
 
 
 def read_within_limits(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
@@ -71,11 +79,13 @@ def read_within_limits(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
 
 def find_root(paths: list[str], marker: str, folder: str) -> str:
     """The folder with the marker, as a prefix of paths. Raises Refused unless there is exactly one."""
-    roots = list({path.removesuffix(marker): None for path in paths if f"/{path}".endswith(f"/{marker}")})
+    marked = [path.removesuffix(marker) for path in paths if f"/{path}".endswith(f"/{marker}")]
+    roots = list(dict.fromkeys(marked))
     if folder:
         prefix = folder.strip("/")
         roots = [root for root in roots if f"/{root}".endswith(f"/{prefix}/")]
-    outer = [root for root in roots if not any(root != other and root.startswith(other) for other in roots)]
+    # A folder inside another one with the marker is part of that.
+    outer = [root for root in roots if not is_below_any(root, roots)]
     if not outer:
         where = f"The folder “{folder[:80]}” of the archive" if folder else "The archive"
         raise Refused(f"{where} has no file {marker}.", code="nothing_found")
@@ -85,10 +95,16 @@ def find_root(paths: list[str], marker: str, folder: str) -> str:
     return outer[0]
 
 
+def is_below_any(root: str, roots: list[str]) -> bool:
+    return any(root != other and root.startswith(other) for other in roots)
+
+
 def check_path(path: str) -> str:
     """The path, if it stays inside and can be stored everywhere. Raises Refused."""
     parts = path.split("/")
-    if UNPRINTED.search(path) or any(part in ("", ".", "..") or part != part.strip() for part in parts):
+    # Windows stores no name with a space at its end.
+    has_bad_part = any(part in ("", ".", "..") or part != part.strip() for part in parts)
+    if has_bad_part or UNPRINTED.search(path):
         raise Refused(f"The path “{path[:80]!a}” is not allowed.", code="bad_path", hint="Use relative paths with /.")
     if len(path) > LONGEST_PATH or len(parts) > DEEPEST:
         raise Refused(f"The path “{path[:80]}…” is too long or too deep.", code="bad_path")
@@ -99,10 +115,15 @@ def refuse_doubles(paths: list[str]) -> None:
     """Raises Refused for paths that are the same where case does not count, and for a file that is a folder too."""
     seen: dict[str, str] = {}
     for path in paths:
-        if (other := seen.setdefault(path.casefold(), path)) != path or paths.count(path) > 1:
+        other = seen.setdefault(path.casefold(), path)
+        if other != path or paths.count(path) > 1:
             raise Refused(f"“{path[:80]}” and “{other[:80]}” are the same path.", code="bad_path")
-    folders = {path.casefold().rsplit("/", depth)[0] for path in paths for depth in range(1, path.count("/") + 1)}
-    if clash := folders & seen.keys():
+    folders: set[str] = set()
+    for path in paths:
+        parts = path.casefold().split("/")
+        folders.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
+    clash = folders & seen.keys()
+    if clash:
         raise Refused(f"“{seen[min(clash)][:80]}” is a file and a folder.", code="bad_path")
 
 

@@ -13,7 +13,8 @@ def known_charset(name: str) -> str:
     """
     try:
         codec = codecs.lookup(name)
-        b"x".decode(name, "replace")  # refuses codecs from bytes to bytes, such as zlib
+        # Refuses codecs from bytes to bytes, such as zlib.
+        b"x".decode(name, "replace")
     except (LookupError, ValueError):
         return ""
     return "" if codec.name.replace("-", "_") in NO_CHARSETS else codec.name

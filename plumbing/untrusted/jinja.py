@@ -13,8 +13,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from plumbing.untrusted.formats import clean_untrusted_text
 from plumbing.untrusted.parse_in_child import Refused
 
-MAX_TEXT = 200_000  # characters of a rendered template
-ON_ERRORS = debug  # Jinja imports it with its first error, and in a child nothing can be imported any more
+# Characters of a rendered template.
+MAX_TEXT = 200_000
+# Jinja imports it with its first error, and in a child nothing can be imported any more.
+ON_ERRORS = debug
 
 
 def environment() -> ImmutableSandboxedEnvironment:

@@ -23,9 +23,11 @@ EFFECTS = {
     "head": "read_out", "patch": "write",
 }  # fmt: skip
 OTHER_METHODS = ("trace", "query")
-MAX_TEXT = 16 * 1024 * 1024  # characters
+# Characters of a document.
+MAX_TEXT = 16 * 1024 * 1024
 MAX_OPERATIONS = 200
-MAX_ANSWER = 4_000_000  # characters of all operations; each has its own copy of the schemas it refers to
+# Characters of all operations; each has its own copy of the schemas it refers to.
+MAX_ANSWER = 4_000_000
 MAX_DESCRIPTION = 4000
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 # Headers that OpenAPI says are described elsewhere, and others that frame the message: set by us, never by a model.
@@ -40,7 +42,8 @@ STYLES = {
     "header": ("simple",),
     "cookie": ("form", "cookie"),
 }
-EXPLODED = ("form", "cookie")  # unless the document says otherwise
+# Styles that are exploded unless the document says otherwise.
+EXPLODED = ("form", "cookie")
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 JSON = Any
 
@@ -52,7 +55,11 @@ def read_here(text: str, only: list[str] | None, base_url: str, found_at: str) -
     become a tool. Each is a text of its own so that the serving process decodes one at a time.
     """
     try:
-        document = check_document(json.loads(text) if text.lstrip().startswith("{") else yaml_value_here(text))
+        if text.lstrip().startswith("{"):
+            value = json.loads(text)
+        else:
+            value = yaml_value_here(text)
+        document = check_document(value)
         servers = document.get("servers") or [{}]
         where = find_address(servers, base_url, found_at)
         own = find_address(servers, "", found_at or where)
@@ -85,18 +92,26 @@ def check_document(value: JSON) -> dict[str, JSON]:
         raise Refused("Only OpenAPI 3 and Swagger 2.0 documents are supported.", code="unknown_format", hint=hint)
     if not isinstance(value.get("paths"), dict):
         raise Refused("The document has no paths.", code="malformed_document")
-    return upgrade_document(value) if is_swagger else value
+    if is_swagger:
+        return upgrade_document(value)
+    return value
 
 
 def find_address(servers: JSON, address: str, found_at: str) -> str:
     """The given address, else that of the first server. Raises Unusable."""
-    server = servers[0] if isinstance(servers, list) and isinstance(servers[0], dict) else {}
+    server: dict[str, JSON] = {}
+    if isinstance(servers, list) and isinstance(servers[0], dict):
+        server = servers[0]
     url = str(server.get("url") or "/")
-    for name, variable in (server.get("variables") or {}).items():
-        url = url.replace("{" + str(name) + "}", str((variable or {}).get("default", "")))
+    variables = server.get("variables") or {}
+    for name, variable in variables.items():
+        default = str((variable or {}).get("default", ""))
+        url = url.replace("{" + str(name) + "}", default)
+    # It may be relative to the place of the document.
     url = address or urljoin(found_at, url)
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username or "{" in url:
+    is_web_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+    if not is_web_address or parts.query or parts.username or "{" in url:
         raise Unusable(f"“{url[:200]}” is not a base address.")
     return url.rstrip("/")
 
@@ -148,7 +163,8 @@ class Reading:
             )
         if only is None:
             return list(operations.values())
-        if missing := [name for name in only if name not in operations]:
+        missing = [name for name in only if name not in operations]
+        if missing:
             raise Refused(f"The document has no operation “{missing[0][:100]}”.", code="unknown_operation")
         return [operations[name] for name in only]
 
@@ -184,7 +200,9 @@ class Reading:
         if not isinstance(more, dict):
             return
         for method, operation in more.items():
-            located = Located("", path, str(method), item, operation if isinstance(operation, dict) else {})
+            if not isinstance(operation, dict):
+                operation = {}
+            located = Located("", path, str(method), item, operation)
             yield refuse_operation(located, f"The method {str(method)[:50]} is not supported.")
 
     def describe_operation(self, located: Located) -> dict[str, JSON]:
@@ -229,8 +247,11 @@ class Reading:
             return ""
         address = find_address(servers, "", self.own + "/")
         if read_origin(address) == read_origin(self.own):
-            address = read_origin(self.where) + urlsplit(address).path
-        return "" if address == self.where else address
+            path = urlsplit(address).path
+            address = read_origin(self.where) + path
+        if address == self.where:
+            return ""
+        return address
 
     # -- parameters ----------------------------------------------------------------------------------------------
 
@@ -241,9 +262,12 @@ class Reading:
         Each is {"schema", "required", "sent": {name, argument, in, style, explode, …}}.
         """
         described: dict[tuple[str, str], dict[str, JSON]] = {}
-        for entry in [*(located.item.get("parameters") or []), *(located.operation.get("parameters") or [])]:
+        of_path = located.item.get("parameters") or []
+        of_operation = located.operation.get("parameters") or []
+        for entry in [*of_path, *of_operation]:
             parameter = self.document.resolve(entry)
-            name, place = parameter.get("name"), parameter.get("in")
+            name = parameter.get("name")
+            place = parameter.get("in")
             if not isinstance(name, str) or not name or place not in STYLES:
                 raise Unusable(f"Its parameter “{str(name)[:100]}” is in “{str(place)[:100]}”, which is not supported.")
             if place == "header" and name.lower() in OWN_HEADERS:
@@ -259,17 +283,22 @@ class Reading:
             described.setdefault((name, "path"), {"schema": {"type": "string"}})
         # The first of a name keeps it: those of the path first, then in the document's order.
         order = sorted(described, key=lambda key: key[1] != "path")
-        arguments: set[str] = {"body"} if located.operation.get("requestBody") else set()
+        arguments: set[str] = set()
+        if located.operation.get("requestBody"):
+            arguments.add("body")
         return [self.read_parameter(name, place, described[name, place], arguments) for name, place in order]
 
     def read_parameter(self, name: str, place: str, parameter: dict[str, JSON], arguments: set[str]) -> dict[str, JSON]:
-        argument = name if name not in arguments else f"{name}_{place}"
+        argument = name
+        if argument in arguments:
+            argument = f"{name}_{place}"
         while argument in arguments:
             argument += "_"
         arguments.add(argument)
         sent: dict[str, JSON] = {"name": name, "argument": argument, "in": place}
         content = parameter.get("content")
         if isinstance(content, dict) and content:
+            # A parameter with content has one media type.
             media, value = next(iter(content.items()))
             if "json" not in str(media).lower():
                 raise Unusable(f"Its parameter “{name[:100]}” is sent as {str(media)[:100]}, which is not supported.")
@@ -277,28 +306,43 @@ class Reading:
             sent["style"] = "json"
         else:
             schema = parameter.get("schema")
-            style = parameter.get("style") or STYLES[place][0]
-            if style not in STYLES[place]:
-                raise Unusable(
-                    f"Its parameter “{name[:100]}” has the style “{str(style)[:100]}”, which {place} has not."
-                )
-            explode = parameter.get("explode")
-            sent |= {"style": style, "explode": style in EXPLODED if explode is None else explode is True}
-            if parameter.get("allowReserved") is True:
-                sent["reserved"] = True
-        schema = {"type": "string"} if schema is None else schema
+            sent |= read_style(name, place, parameter)
+        if schema is None:
+            schema = {"type": "string"}
         if parameter.get("description") and isinstance(schema, dict) and "description" not in schema:
-            schema = {**schema, "description": clean_untrusted_text(str(parameter["description"]))[:1000]}
-        return {"schema": schema, "required": place == "path" or parameter.get("required") is True, "sent": sent}
+            description = clean_untrusted_text(str(parameter["description"]))
+            schema = {**schema, "description": description[:1000]}
+        is_required = place == "path" or parameter.get("required") is True
+        return {"schema": schema, "required": is_required, "sent": sent}
 
     def make_input_schema(self, parameters: list[dict[str, JSON]], body: dict[str, JSON] | None) -> dict[str, JSON]:
         """One object: each parameter by its argument, the body under `body`."""
-        properties = {one["sent"]["argument"]: one["schema"] for one in parameters}
-        required = [one["sent"]["argument"] for one in parameters if one["required"]]
+        properties: dict[str, JSON] = {}
+        required: list[str] = []
+        for one in parameters:
+            argument = one["sent"]["argument"]
+            properties[argument] = one["schema"]
+            if one["required"]:
+                required.append(argument)
         if body is not None:
             properties["body"] = body["schema"]
-            required += ["body"] if body["required"] else []
+            if body["required"]:
+                required.append("body")
         return self.schemas.make_object_schema(properties, required)
+
+
+def read_style(name: str, place: str, parameter: dict[str, JSON]) -> dict[str, JSON]:
+    """How the value is written. Raises Unusable."""
+    style = parameter.get("style") or STYLES[place][0]
+    if style not in STYLES[place]:
+        raise Unusable(f"Its parameter “{name[:100]}” has the style “{str(style)[:100]}”, which {place} has not.")
+    explode = parameter.get("explode")
+    if explode is None:
+        explode = style in EXPLODED
+    how: dict[str, JSON] = {"style": style, "explode": explode is True}
+    if parameter.get("allowReserved") is True:
+        how["reserved"] = True
+    return how
 
 
 def refuse_operation(located: Located, problem: str) -> Located:
@@ -320,7 +364,8 @@ def describe_refusal(located: Located) -> dict[str, JSON]:
 def choose_name(located: Located, names: set[str]) -> str:
     """The operation's id; of a second one with this id, and of one without, method and path."""
     by_path = re.sub(r"[^A-Za-z0-9]+", "_", f"{located.method}{located.path}").strip("_")
-    for name in (str(located.operation.get("operationId") or ""), by_path):
+    by_id = str(located.operation.get("operationId") or "")
+    for name in (by_id, by_path):
         if name and name not in names:
             return name
     number = 2
@@ -332,7 +377,9 @@ def choose_name(located: Located, names: set[str]) -> str:
 def write_description(located: Located) -> str:
     operation = located.operation
     sentences = [str(operation[name]) for name in ("summary", "description") if operation.get(name)]
-    text = clean_untrusted_text("\n".join(sentences)) or f"{located.method.upper()} {located.path}"
+    text = clean_untrusted_text("\n".join(sentences))
+    if not text:
+        text = f"{located.method.upper()} {located.path}"
     return text[:MAX_DESCRIPTION]
 
 

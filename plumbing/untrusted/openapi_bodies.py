@@ -21,7 +21,8 @@ TEXT_SUBTYPES = (
     "jose",
     "jwt",
 )
-QUERY_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited")  # of forms too
+# Styles of a query, and of forms too.
+QUERY_STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject", "tabDelimited")
 BYTES = {"type": "string", "contentEncoding": "base64", "description": "The content in base64."}
 JSON = Any
 
@@ -46,15 +47,19 @@ def find_body(document: Document, operation: dict[str, JSON]) -> dict[str, JSON]
     return {**best, "required": request.get("required") is True}
 
 
-KINDS = ("json", "form", "multipart", "text", "bytes")  # in the order of preference
+# Kinds in the order of preference.
+KINDS = ("json", "form", "multipart", "text", "bytes")
 
 
 def read_body_content(document: Document, media: str, value: dict[str, JSON]) -> dict[str, JSON] | None:
     """{"schema", "sent"} of one content type, as `find_body` explains them; None if it cannot be sent."""
     media = media.partition(";")[0].strip().lower()
     schema = value.get("schema")
-    schema = {} if schema is None else schema
-    facts = document.resolve(schema) if isinstance(schema, dict) else {}
+    if schema is None:
+        schema = {}
+    facts: dict[str, JSON] = {}
+    if isinstance(schema, dict):
+        facts = document.resolve(schema)
     is_text = facts.get("type") == "string" and not is_binary(facts)
     main, _, kind = media.partition("/")
     if media in ANY:
@@ -73,57 +78,74 @@ def read_body_content(document: Document, media: str, value: dict[str, JSON]) ->
         return None
     if is_binary(facts) or not facts:
         return make_content(schema, media, False)
-    return make_content(schema, media, True) if is_text else None
+    if is_text:
+        return make_content(schema, media, True)
+    return None
 
 
 def make_content(schema: JSON, media: str, is_text: bool) -> dict[str, JSON]:
     """A body that is one text, or one file in base64."""
-    if not is_text:
-        sent_as = "application/octet-stream" if "*" in media else media
-        return {"schema": BYTES, "sent": {"media": sent_as, "kind": "bytes"}}
-    return {"schema": schema or {"type": "string"}, "sent": {"media": media, "kind": "text"}}
+    if is_text:
+        return {"schema": schema or {"type": "string"}, "sent": {"media": media, "kind": "text"}}
+    # A pattern such as image/* is no type that a body can have.
+    if "*" in media:
+        media = "application/octet-stream"
+    return {"schema": BYTES, "sent": {"media": media, "kind": "bytes"}}
 
 
 def is_binary(schema: dict[str, JSON]) -> bool:
     """Bytes: OpenAPI 3.0 writes a format, 3.1 a media type without a text encoding, Swagger 2.0 a type."""
     if schema.get("format") == "binary" or schema.get("type") == "file":
         return True
-    return "contentMediaType" in schema and "contentEncoding" not in schema and schema.get("type") in (None, "string")
+    if schema.get("type") not in (None, "string"):
+        return False
+    return "contentMediaType" in schema and "contentEncoding" not in schema
 
 
 def read_form(document: Document, media: str, schema: JSON, encoding: dict[str, JSON]) -> dict[str, JSON]:
     """A form, whose properties may each be encoded in a way of their own. Files are given in base64."""
-    properties = document.find_properties(schema)
     parts: dict[str, JSON] = {}
-    for name, described in properties.items():
-        facts = document.resolve(described) if isinstance(described, dict) else {}
-        items = facts.get("items")
-        items = document.resolve(items) if facts.get("type") == "array" and isinstance(items, dict) else {}
-        if media == MULTIPART and (is_binary(facts) or is_binary(items)):
+    for name, described in document.find_properties(schema).items():
+        has_bytes = holds_bytes(document, described)
+        if media == MULTIPART and has_bytes:
             parts[name] = {"kind": "bytes"}
     for name, how in encoding.items():
         parts[name] = {**parts.get(name, {}), **read_encoding(how or {})}
-    sent = {"media": media, "kind": "multipart" if media == MULTIPART else "form", "parts": parts}
     binary = {name for name, part in parts.items() if part.get("kind") == "bytes"}
-    return {"schema": replace_files(document, schema, binary) if binary else schema, "sent": sent}
+    if binary:
+        schema = replace_files(document, schema, binary)
+    kind = "multipart" if media == MULTIPART else "form"
+    return {"schema": schema, "sent": {"media": media, "kind": kind, "parts": parts}}
+
+
+def holds_bytes(document: Document, described: JSON) -> bool:
+    """Whether a property is a file, or a list of files. Raises Unusable."""
+    if not isinstance(described, dict):
+        return False
+    facts = document.resolve(described)
+    items = facts.get("items")
+    is_list_of_files = False
+    if facts.get("type") == "array" and isinstance(items, dict):
+        is_list_of_files = is_binary(document.resolve(items))
+    return is_binary(facts) or is_list_of_files
 
 
 def read_encoding(how: dict[str, JSON]) -> dict[str, JSON]:
     """How one property is sent: as JSON, or in a style."""
     media = str(how.get("contentType") or "").partition(",")[0].strip()
+    if "json" in media:
+        return {"media": media, "kind": "json"}
     if media:
-        return {"media": media, "kind": "json"} if "json" in media else {"media": media}
+        return {"media": media}
     if not {"style", "explode", "allowReserved"} & how.keys():
         return {}
     style = how.get("style") or "form"
     if style not in QUERY_STYLES:
         raise Unusable(f"A field of its form has the style “{str(style)[:100]}”, which forms have not.")
     explode = how.get("explode")
-    return {
-        "style": style,
-        "explode": style == "form" if explode is None else explode is True,
-        "reserved": how.get("allowReserved") is True,
-    }
+    if explode is None:
+        explode = style == "form"
+    return {"style": style, "explode": explode is True, "reserved": how.get("allowReserved") is True}
 
 
 def replace_files(document: Document, schema: JSON, binary: set[str]) -> dict[str, JSON]:
@@ -132,9 +154,12 @@ def replace_files(document: Document, schema: JSON, binary: set[str]) -> dict[st
     properties = document.find_properties(schema)
     for name in binary:
         described = document.resolve(properties[name])
-        is_list = described.get("type") == "array"
-        words = {"description": f"{described['description']} (in base64)"} if described.get("description") else {}
-        properties[name] = {"type": "array", "items": BYTES, **words} if is_list else {**BYTES, **words}
+        replaced: dict[str, JSON] = dict(BYTES)
+        if described.get("type") == "array":
+            replaced = {"type": "array", "items": BYTES}
+        if described.get("description"):
+            replaced["description"] = f"{described['description']} (in base64)"
+        properties[name] = replaced
     required = document.find_required(schema)
     more: dict[str, JSON] = {key: facts[key] for key in ("description", "additionalProperties") if key in facts}
     return {"type": "object", "properties": properties, "required": required, **more}

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-MAX_COPIED = 256 * 1024  # characters of the schemas copied into one operation
-MAX_SCHEMA = 60_000  # characters; of a larger schema titles, descriptions, defaults and examples are left out
+# Characters of the schemas copied into one operation.
+MAX_COPIED = 256 * 1024
+# Characters; of a larger schema titles, descriptions, defaults and examples are left out.
+MAX_SCHEMA = 60_000
 MAX_DEPTH = 60
-MAX_REFERENCES = 16  # that lead to one another
+# References that lead to one another.
+MAX_REFERENCES = 16
 JSON = Any
 
 
@@ -22,7 +25,8 @@ class Document:
 
     def __init__(self, value: dict[str, JSON]) -> None:
         self.value = value
-        self.has_siblings = not str(value.get("openapi", "")).startswith("3.0")  # what stands beside a $ref counts
+        # From OpenAPI 3.1 on, what stands beside a $ref counts.
+        self.has_siblings = not str(value.get("openapi", "")).startswith("3.0")
 
     def resolve(self, entry: JSON) -> dict[str, JSON]:
         """The object itself, or what its reference names, with what stands beside the reference. Raises Unusable."""
@@ -33,7 +37,9 @@ class Document:
             reference = entry.get("$ref")
             if not isinstance(reference, str):
                 return {**entry, **beside}
-            beside = {**{key: value for key, value in entry.items() if key != "$ref"}, **beside}
+            # What stands beside the first reference counts most.
+            others = {key: value for key, value in entry.items() if key != "$ref"}
+            beside = {**others, **beside}
             entry = self.find(reference)
         raise Unusable("Its references lead in a circle.")
 
@@ -81,11 +87,16 @@ def is_flag(value: JSON) -> bool:
 
 
 def is_number(value: JSON) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    # For Python, true and false are numbers.
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float)
 
 
 def is_count(value: JSON) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return value >= 0
 
 
 def is_filled_list(value: JSON) -> bool:
@@ -115,8 +126,11 @@ WORDS: dict[str, Callable[[JSON], bool]] = {
     "title": is_text, "description": is_text, "default": is_anything, "examples": is_filled_list, "deprecated": is_flag,
     "writeOnly": is_flag,
 }  # fmt: skip
+# How a base schema chooses among those that extend it.
+CHOICES = ("oneOf", "anyOf", "discriminator")
 TYPES = frozenset(["null", "boolean", "object", "array", "number", "string", "integer"])
-ELSEWHERE = ("$ref", "allOf", "anyOf", "oneOf", "const")  # keywords that may exclude null although the type allows it
+# Keywords that may exclude null although the type allows it.
+ELSEWHERE = ("$ref", "allOf", "anyOf", "oneOf", "const")
 
 
 class Schemas:
@@ -138,18 +152,23 @@ class Schemas:
     def name_schema(self, reference: str, is_own: bool) -> str:
         """Under which name a schema stands in $defs."""
         key = (reference, is_own)
-        if key not in self.names:
-            last = unquote(reference).rpartition("/")[2].replace("~1", "_").replace("~0", "_")
-            base = re.sub(r"[^A-Za-z0-9._-]+", "_", last) or "Schema"
-            base += "_own" if is_own else ""
-            name, number = base, 2
-            while name in self.names.values():
-                name, number = f"{base}_{number}", number + 1
-            self.names[key] = name
-        return self.names[key]
+        if key in self.names:
+            return self.names[key]
+        last = read_last_step(reference).replace("~1", "_").replace("~0", "_")
+        base = re.sub(r"[^A-Za-z0-9._-]+", "_", last) or "Schema"
+        if is_own:
+            base += "_own"
+        name = base
+        number = 2
+        while name in self.names.values():
+            name = f"{base}_{number}"
+            number += 1
+        self.names[key] = name
+        return name
 
 
-Reference = tuple[str, bool]  # where it points; whether only the schema's own part is meant
+# Where it points; whether only the schema's own part is meant.
+Reference = tuple[str, bool]
 
 
 class Translations:
@@ -163,9 +182,10 @@ class Translations:
 
     def make_object_schema(self, properties: dict[str, JSON], required: list[str]) -> dict[str, JSON]:
         references: list[Reference] = []
+        converted = {name: self.convert(one, references, 1) for name, one in properties.items()}
         schema: dict[str, JSON] = {
             "type": "object",
-            "properties": {name: self.convert(one, references, 1) for name, one in properties.items()},
+            "properties": converted,
             "required": required,
             "additionalProperties": False,
         }
@@ -181,19 +201,23 @@ class Translations:
             room -= size
             if room < 0:
                 raise Unusable(f"The schemas that it refers to have more than {MAX_COPIED} characters.")
-        return {**schema, "$defs": definitions} if definitions else schema
+        if definitions:
+            schema["$defs"] = definitions
+        return schema
 
     def translate(self, reference: Reference) -> tuple[JSON, list[Reference], int]:
         """The schema, the references in it, and its size as JSON."""
-        if reference not in self.done:
-            pointer, is_own = reference
-            more: list[Reference] = []
-            value = self.document.find(pointer)
-            if is_own and isinstance(value, dict):
-                value = {key: one for key, one in value.items() if key not in ("oneOf", "anyOf", "discriminator")}
-            schema = self.convert(value, more, 1)
-            self.done[reference] = schema, more, len(json.dumps(schema, default=str))
-        return self.done[reference]
+        if reference in self.done:
+            return self.done[reference]
+        pointer, is_own = reference
+        value = self.document.find(pointer)
+        if is_own and isinstance(value, dict):
+            value = {key: one for key, one in value.items() if key not in CHOICES}
+        more: list[Reference] = []
+        schema = self.convert(value, more, 1)
+        size = len(json.dumps(schema, default=str))
+        self.done[reference] = schema, more, size
+        return schema, more, size
 
     def convert(
         self, value: JSON, references: list[Reference], depth: int, hidden: frozenset[str] = frozenset()
@@ -218,15 +242,18 @@ class Translations:
             elif key in MANY and isinstance(one, list) and one:
                 schema[key] = [self.convert_part(part, references, depth + 1, hidden, key) for part in one]
             elif key in NAMED and isinstance(one, dict):
-                kept = {name: part for name, part in one.items() if key != "properties" or name not in hidden}
-                schema[key] = {name: self.convert(part, references, depth + 1) for name, part in kept.items()}
+                left_out = hidden if key == "properties" else frozenset()
+                named = {name: part for name, part in one.items() if name not in left_out}
+                schema[key] = {name: self.convert(part, references, depth + 1) for name, part in named.items()}
             elif key in self.plain and self.plain[key](one):
                 schema[key] = one
         self.add_reference(value, schema, references)
         add_type(value, schema)
         add_required(value, schema, hidden)
         self.add_choice(value, schema, references, depth)
-        return allow_null(schema) if value.get("nullable") is True else schema
+        if value.get("nullable") is True:
+            return allow_null(schema)
+        return schema
 
     def convert_part(
         self, part: JSON, references: list[Reference], depth: int, hidden: frozenset[str], keyword: str
@@ -234,19 +261,26 @@ class Translations:
         """One of several schemas. A part that refers to a base schema means its own properties, not the choice among
         those that extend it: this one is among them.
         """
-        if keyword == "allOf" and isinstance(part, dict) and isinstance(reference := part.get("$ref"), str):
+        if keyword != "allOf":
+            return self.convert(part, references, depth)
+        reference = part.get("$ref") if isinstance(part, dict) else None
+        if isinstance(reference, str):
             target = self.document.find(reference)
             if isinstance(target, dict) and "discriminator" in target:
                 references.append((reference, True))
-                return {"$ref": f"#/$defs/{self.schemas.name_schema(reference, True)}"}
-        return self.convert(part, references, depth, hidden if keyword == "allOf" else frozenset())
+                name = self.schemas.name_schema(reference, True)
+                return {"$ref": f"#/$defs/{name}"}
+        return self.convert(part, references, depth, hidden)
 
     def add_reference(self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference]) -> None:
         reference = value.get("$ref")
-        if isinstance(reference, str):
-            self.document.find(reference)
-            references.append((reference, False))
-            schema["$ref"] = f"#/$defs/{self.schemas.name_schema(reference, False)}"
+        if not isinstance(reference, str):
+            return
+        # Raises Unusable if there is nothing.
+        self.document.find(reference)
+        references.append((reference, False))
+        name = self.schemas.name_schema(reference, False)
+        schema["$ref"] = f"#/$defs/{name}"
 
     def add_choice(
         self, value: dict[str, JSON], schema: dict[str, JSON], references: list[Reference], depth: int
@@ -261,14 +295,21 @@ class Translations:
             else:
                 schema["anyOf"] = choice
         facts = value.get("discriminator")
-        if not isinstance(facts, dict) or not isinstance(name := facts.get("propertyName"), str):
+        if not isinstance(facts, dict):
             return
-        mapping = facts["mapping"] if isinstance(facts.get("mapping"), dict) else {}
+        name = facts.get("propertyName")
+        if not isinstance(name, str):
+            return
+        mapping = facts.get("mapping")
+        if not isinstance(mapping, dict):
+            mapping = {}
         branches = value.get("oneOf") or value.get("anyOf")
         if not branches:
             branches = [{"$ref": target} for target in mapping.values() if str(target).startswith("#/")]
+        if not isinstance(branches, list):
+            return
         schema_branches = []
-        for branch in branches if isinstance(branches, list) else []:
+        for branch in branches:
             part = self.convert(branch, references, depth + 1)
             reference = branch.get("$ref") if isinstance(branch, dict) else None
             if isinstance(reference, str):
@@ -284,15 +325,18 @@ class Translations:
         """The properties that only answers have."""
         if depth > MAX_REFERENCES:
             return frozenset()
-        names = set()
+        names: set[str] = set()
         properties = value.get("properties")
-        for name, one in properties.items() if isinstance(properties, dict) else ():
-            if isinstance(one, dict) and self.is_read_only(one):
-                names.add(name)
+        if isinstance(properties, dict):
+            for name, one in properties.items():
+                if isinstance(one, dict) and self.is_read_only(one):
+                    names.add(name)
         parts = value.get("allOf")
-        for part in parts if isinstance(parts, list) else []:
-            if isinstance(part, dict):
-                names |= self.find_read_only(self.document.resolve(part), depth + 1)
+        if isinstance(parts, list):
+            for part in parts:
+                if isinstance(part, dict):
+                    facts = self.document.resolve(part)
+                    names |= self.find_read_only(facts, depth + 1)
         return frozenset(names)
 
     def is_read_only(self, schema: dict[str, JSON]) -> bool:
@@ -336,7 +380,10 @@ def add_required(value: dict[str, JSON], schema: dict[str, JSON], hidden: frozen
 
 def allow_null(schema: dict[str, JSON]) -> dict[str, JSON]:
     """OpenAPI 3.0's `nullable`."""
-    if any(key in schema for key in ELSEWHERE) or not isinstance(schema.get("type"), str):
+    may_exclude_null = any(key in schema for key in ELSEWHERE)
+    if may_exclude_null or not isinstance(schema.get("type"), str):
         return {"anyOf": [schema, {"type": "null"}]}
-    more = {"enum": [*schema["enum"], None]} if "enum" in schema and None not in schema["enum"] else {}
-    return {**schema, "type": [schema["type"], "null"], **more}
+    nullable = {**schema, "type": [schema["type"], "null"]}
+    if "enum" in schema and None not in schema["enum"]:
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable

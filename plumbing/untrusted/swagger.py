@@ -20,13 +20,17 @@ def upgrade_document(value: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def write_servers(value: dict[str, JSON]) -> list[dict[str, JSON]]:
-    base, host = str(value.get("basePath") or "/"), value.get("host")
+    base = str(value.get("basePath") or "/")
+    host = value.get("host")
     if not host:
         return [{"url": base}]
+    scheme = "https"
     schemes = value.get("schemes")
-    schemes = schemes if isinstance(schemes, list) else []
-    scheme = "https" if "https" in schemes or not schemes else str(schemes[0])
-    return [{"url": f"{scheme}://{host}{base if base.startswith('/') else '/' + base}"}]
+    if isinstance(schemes, list) and schemes and "https" not in schemes:
+        scheme = str(schemes[0])
+    if not base.startswith("/"):
+        base = f"/{base}"
+    return [{"url": f"{scheme}://{host}{base}"}]
 
 
 def upgrade_item(document: Document, item: JSON) -> JSON:
@@ -37,24 +41,34 @@ def upgrade_item(document: Document, item: JSON) -> JSON:
     shared = facts.get("parameters") or []
     upgraded = {key: one for key, one in facts.items() if key != "parameters"}
     for method in METHODS:
-        if isinstance(operation := facts.get(method), dict):
+        operation = facts.get(method)
+        if isinstance(operation, dict):
             upgraded[method] = upgrade_operation(document, operation, shared)
     return upgraded
 
 
 def upgrade_operation(document: Document, operation: dict[str, JSON], shared: list[JSON]) -> dict[str, JSON]:
     """An operation that cannot be read stays as it is, for the reader of operations to say why."""
+    entries = [*shared, *(operation.get("parameters") or [])]
+    # Those of the operation replace those of its path.
     parameters: dict[tuple[JSON, JSON], dict[str, JSON]] = {}
     try:
-        for entry in [*shared, *(operation.get("parameters") or [])]:
+        for entry in entries:
             parameter = document.resolve(entry)
             parameters[parameter.get("name"), parameter.get("in")] = parameter
     except (Unusable, TypeError):
-        return {**operation, "parameters": [*shared, *(operation.get("parameters") or [])]}
-    bodies = [one for one in parameters.values() if one.get("in") == "body"]
-    fields = [one for one in parameters.values() if one.get("in") == "formData"]
-    others = [one for one in parameters.values() if one.get("in") not in ("body", "formData")]
-    upgraded = {**operation, "parameters": [upgrade_parameter(one) for one in others]}
+        return {**operation, "parameters": entries}
+    bodies = []
+    fields = []
+    others = []
+    for (_name, place), parameter in parameters.items():
+        if place == "body":
+            bodies.append(parameter)
+        elif place == "formData":
+            fields.append(parameter)
+        else:
+            others.append(upgrade_parameter(parameter))
+    upgraded = {**operation, "parameters": others}
     consumes = operation.get("consumes") or document.value.get("consumes") or []
     if bodies:
         upgraded["requestBody"] = write_body(bodies[0], consumes)
@@ -65,13 +79,15 @@ def upgrade_operation(document: Document, operation: dict[str, JSON], shared: li
 
 def upgrade_parameter(parameter: dict[str, JSON]) -> dict[str, JSON]:
     words = ("name", "in", "required", "description")
-    kept: dict[str, JSON] = {key: parameter[key] for key in words if key in parameter}
+    upgraded: dict[str, JSON] = {key: parameter[key] for key in words if key in parameter}
     schema = read_schema(parameter)
     if schema.get("type") == "array":
-        kept |= {"explode": parameter.get("collectionFormat") == "multi"}
+        form = parameter.get("collectionFormat")
+        upgraded["explode"] = form == "multi"
         if parameter.get("in") == "query":
-            kept["style"] = STYLES.get(str(parameter.get("collectionFormat") or "csv"), "form")
-    return {**kept, "schema": schema}
+            upgraded["style"] = STYLES.get(str(form or "csv"), "form")
+    upgraded["schema"] = schema
+    return upgraded
 
 
 def read_schema(parameter: dict[str, JSON]) -> dict[str, JSON]:
@@ -81,29 +97,36 @@ def read_schema(parameter: dict[str, JSON]) -> dict[str, JSON]:
 
 def write_body(parameter: dict[str, JSON], consumes: list[JSON]) -> dict[str, JSON]:
     schema = parameter.get("schema") or {}
-    return {
-        "required": parameter.get("required") is True,
-        "content": {str(media): {"schema": schema} for media in consumes or ["application/json"]},
-    }
+    medias = consumes or ["application/json"]
+    content = {str(media): {"schema": schema} for media in medias}
+    return {"required": parameter.get("required") is True, "content": content}
 
 
 def write_form(fields: list[dict[str, JSON]], consumes: list[JSON]) -> dict[str, JSON]:
+    media = "application/x-www-form-urlencoded"
     has_file = any(field.get("type") == "file" for field in fields)
-    is_multipart = has_file or (
-        "multipart/form-data" in consumes and "application/x-www-form-urlencoded" not in consumes
-    )
-    properties, encoding = {}, {}
+    # Of a form without files both are possible.
+    is_only_multipart = "multipart/form-data" in consumes and media not in consumes
+    is_multipart = has_file or is_only_multipart
+    if is_multipart:
+        media = "multipart/form-data"
+    properties: dict[str, JSON] = {}
+    encoding: dict[str, JSON] = {}
+    required: list[str] = []
     for field in fields:
-        properties[str(field.get("name"))] = describe_field(field)
+        name = str(field.get("name"))
+        properties[name] = describe_field(field)
         if field.get("type") == "array" and not is_multipart:
             form = str(field.get("collectionFormat") or "csv")
-            encoding[str(field.get("name"))] = {"style": STYLES.get(form, "form"), "explode": form == "multi"}
-    required = [str(field.get("name")) for field in fields if field.get("required") is True]
+            encoding[name] = {"style": STYLES.get(form, "form"), "explode": form == "multi"}
+        if field.get("required") is True:
+            required.append(name)
     schema = {"type": "object", "properties": properties, "required": required}
-    media = "multipart/form-data" if is_multipart else "application/x-www-form-urlencoded"
     return {"required": bool(required), "content": {media: {"schema": schema, "encoding": encoding}}}
 
 
 def describe_field(field: dict[str, JSON]) -> dict[str, JSON]:
-    words = {"description": field["description"]} if field.get("description") else {}
-    return {**read_schema(field), **words}
+    schema = read_schema(field)
+    if field.get("description"):
+        schema["description"] = field["description"]
+    return schema

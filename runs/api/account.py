@@ -20,7 +20,8 @@ from runs.models import PushSubscription
 from runs.rules.timing import TimingError, zone_named
 from runs.worker.notices import push
 
-BROWSERS = 20  # of one person
+# Of one person.
+BROWSERS = 20
 
 
 def https(url: str) -> str:
@@ -48,13 +49,17 @@ class SettingsSerializer(StrictModelSerializer):
         return bool(preference.teams_url)
 
     def validate_zone(self, name: str) -> str:
+        if not name:
+            return ""
         try:
-            return str(zone_named(name)) if name else ""
+            return str(zone_named(name))
         except TimingError as error:
             raise serializers.ValidationError(str(error), code="invalid")
 
     def validate_teams_url(self, url: str) -> str:
-        return https(url) if url else ""
+        if not url:
+            return ""
+        return https(url)
 
 
 class SettingsView(APIView):
@@ -64,14 +69,16 @@ class SettingsView(APIView):
 
     @extend_schema(operation_id="account_settings_retrieve", responses=SettingsSerializer)
     def get(self, request: Any) -> Response:
-        return Response(SettingsSerializer(Preference.of(request.user)).data)
+        preference = Preference.of(request.user)
+        return Response(SettingsSerializer(preference).data)
 
     @extend_schema(
         operation_id="account_settings_update", request=SettingsSerializer, responses={200: SettingsSerializer}
     )
     def patch(self, request: Any) -> Response:
         """Change what is named; the rest stays."""
-        return Response(SettingsSerializer(change_preferences(request, request.data)).data)
+        preference = change_preferences(request, request.data)
+        return Response(SettingsSerializer(preference).data)
 
 
 def change_preferences(request: Any, data: Any) -> Preference:
@@ -98,10 +105,10 @@ class KeysSerializer(StrictSerializer):
 
     def validate_auth(self, text: str) -> str:
         try:
-            fits = len(push.from_text(text)) == 16
+            length = len(push.from_text(text))
         except ValueError:
-            fits = False
-        if not fits:
+            length = 0
+        if length != 16:
             raise serializers.ValidationError("These are not 16 bytes in base64url.", code="invalid")
         return text
 
@@ -136,8 +143,10 @@ class PushViewSet(Audited, mixins.ListModelMixin, mixins.DestroyModelMixin, view
     def create(self, request: Any) -> Response:
         """Add a browser. One that subscribes again replaces its row, also if it was another person's."""
         body = read_body(SubscriptionSerializer, request)
+        # The address is stored encrypted, so it is found by its digest.
         digest = sha256(body["endpoint"].encode()).hexdigest()
-        if PushSubscription.objects.filter(owner=request.user).exclude(digest=digest).count() >= BROWSERS:
+        others = PushSubscription.objects.filter(owner=request.user).exclude(digest=digest)
+        if others.count() >= BROWSERS:
             raise Conflict(
                 f"You have {BROWSERS} browsers already.", code="too_many_browsers", hint="Remove one of them."
             )

@@ -27,21 +27,27 @@ class ApprovalViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, viewsets
     queryset = Approval.objects.none()
 
     def get_queryset(self) -> QuerySet[Approval]:
-        approvals = Approval.objects.visible_to(self.request.user).select_related("decided_by", "run")
-        approvals = approvals.annotate(may_decide=Case(When(may_decide(self.request.user), then=True), default=False))
-        wants_all = self.action != "list" or "status" in self.request.query_params
-        return approvals if wants_all else approvals.open()
+        user = self.request.user
+        # The people who see an approval are not always those who may decide about it.
+        is_decider = Case(When(may_decide(user), then=True), default=False)
+        approvals = (
+            Approval.objects.visible_to(user).select_related("decided_by", "run").annotate(may_decide=is_decider)
+        )
+        if self.action == "list" and "status" not in self.request.query_params:
+            return approvals.open()
+        return approvals
 
     @extend_schema(operation_id="approvals_decide", request=DecisionSerializer, responses={200: ApprovalSerializer})
     def decide(self, request: Any, pk: Any = None) -> Response:
-        body = DecisionSerializer(data=request.data)
-        body.is_valid(raise_exception=True)
+        serializer = DecisionSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        body = serializer.validated_data
         decided = approvals.decide_approval(
             self.get_object(),
-            body.validated_data["decision"],
+            body["decision"],
             by=request.user,
-            arguments=body.validated_data.get("arguments"),
-            note=body.validated_data.get("note", ""),
+            arguments=body.get("arguments"),
+            note=body.get("note", ""),
             source=request.META.get("REMOTE_ADDR", ""),
         )
         return Response(ApprovalSerializer(decided).data)

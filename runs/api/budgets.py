@@ -50,17 +50,31 @@ class BudgetSerializer(StrictModelSerializer):
         read_only_fields = ["id", "created_at"]
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        kept = {name: getattr(self.instance, name, None) for name in ("max_tokens", "max_cost", "max_runs")}
-        if not any(fields.get(name, kept[name]) is not None for name in kept):
+        if not self.has_limit(fields):
             raise serializers.ValidationError("Set at least one of max_tokens, max_cost, max_runs.")
         person = self.context["request"].user
-        if (agent := fields.pop("agent", None)) and agent.get("name"):
-            current = self.instance and self.instance.agent
-            is_same = current is not None and current.name == agent["name"]
-            fields["agent"] = current if is_same else Agent.objects.named(person, agent["name"])
-        if (team := fields.pop("team", None)) and team.get("name"):
+        agent = fields.pop("agent", None)
+        if agent and agent.get("name"):
+            fields["agent"] = self.find_agent(agent["name"])
+        team = fields.pop("team", None)
+        if team and team.get("name"):
             fields["team"] = administered_team(person, team["name"])
         return fields
+
+    def has_limit(self, fields: dict[str, Any]) -> bool:
+        """Whether the row will limit anything. A PATCH leaves the limits that it does not name."""
+        for name in ("max_tokens", "max_cost", "max_runs"):
+            current = getattr(self.instance, name, None)
+            if fields.get(name, current) is not None:
+                return True
+        return False
+
+    def find_agent(self, name: str) -> Agent:
+        # Keep an agent that the person could see when the budget was set, even if it is no longer shared.
+        current = self.instance.agent if self.instance else None
+        if current is not None and current.name == name:
+            return current
+        return Agent.objects.named(self.context["request"].user, name)
 
 
 def administered_team(person: Any, name: str) -> Team:
@@ -87,10 +101,12 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
     orderings = ("created_at",)
 
     def get_queryset(self) -> QuerySet[Budget]:
-        return Budget.objects.visible_to(self.request.user).select_related("agent", "team", "user").distinct()
+        budgets = Budget.objects.visible_to(self.request.user)
+        return budgets.select_related("agent", "team", "user").distinct()
 
     def perform_create(self, serializer: Any) -> None:
-        budget = serializer.save(owner=self.request.user, user=self.whom(serializer))
+        user = self.whom(serializer)
+        budget = serializer.save(owner=self.request.user, user=user)
         AuditEvent.record("budget.create", budget, actor=self.request.user)
 
     def perform_update(self, serializer: Any) -> None:
@@ -102,11 +118,15 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
         """The runs that it limits: the caller's own, except for a team, or an agent that the caller
         may change.
         """
-        agent, team = (
-            serializer.validated_data.get(name, getattr(serializer.instance, name, None)) for name in ("agent", "team")
-        )
-        is_author = agent is not None and agent.may_edit(self.request.user)
-        return None if team is not None or is_author else self.request.user
+        fields = serializer.validated_data
+        budget = serializer.instance
+        team = fields.get("team", getattr(budget, "team", None))
+        if team is not None:
+            return None
+        agent = fields.get("agent", getattr(budget, "agent", None))
+        if agent is not None and agent.may_edit(self.request.user):
+            return None
+        return self.request.user
 
     def perform_destroy(self, budget: Budget) -> None:
         self.require_owner(budget)
@@ -115,20 +135,22 @@ class BudgetViewSet(Tagged, viewsets.ModelViewSet):
 
     def require_owner(self, budget: Budget) -> None:
         """A team's budget is its administrators' to change, any other its owner's."""
-        if not Budget.objects.editable_by(self.request.user).filter(pk=budget.pk).exists():
+        editable = Budget.objects.editable_by(self.request.user)
+        if not editable.filter(pk=budget.pk).exists():
             raise Forbidden(
                 "Only the person who set this budget, or a team's administrator, may change it.",
                 hint="Ask one of them, or set a budget for yourself: leave out “team”.",
             )
 
 
+GROUP_FIELDS = {
+    name: serializers.CharField(required=False, allow_null=True, help_text=f"With `by={name}`.")
+    for name in sorted(usage.GROUPS)
+}
 UsageRow = inline_serializer(
     "UsageRow",
     {
-        **{
-            name: serializers.CharField(required=False, allow_null=True, help_text=f"With `by={name}`.")
-            for name in sorted(usage.GROUPS)
-        },
+        **GROUP_FIELDS,
         "runs": serializers.IntegerField(),
         "failed": serializers.IntegerField(),
         "input_tokens": serializers.IntegerField(),
@@ -161,10 +183,10 @@ class UsageView(APIView):
         responses=UsageTable,
     )
     def get(self, request: Any) -> Response:
-        by, days = request.query_params.get("by", "agent"), request.query_params.get("days", "30")
-        if by not in usage.GROUPS or not (
-            days.isascii() and days.isdigit() and len(days) < 4 and 1 <= int(days) <= 366
-        ):
+        by = request.query_params.get("by", "agent")
+        days = request.query_params.get("days", "30")
+        is_number = days.isascii() and days.isdigit() and len(days) < 4
+        if by not in usage.GROUPS or not is_number or not 1 <= int(days) <= 366:
             raise Invalid("Send by=agent, day, status or user and days=1 to 366.")
         now = clock.near()
         runs = Run.objects.visible_to(request.user)

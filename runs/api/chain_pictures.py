@@ -13,15 +13,15 @@ from .chain_graph import StepState
 def draw_run_chain(run: Run, *, is_alone: bool = True) -> SafeString:
     """The chain of a run with the state of each step, and links to the pages of child runs."""
     assert run.chain_version is not None
-    return safe(
-        chain_graph.draw(
-            run.chain_version.read_spec(), load_step_states(run), links=find_child_links(run), is_alone=is_alone
-        )
-    )
+    spec = run.chain_version.read_spec()
+    states = load_step_states(run)
+    links = find_child_links(run)
+    return safe(chain_graph.draw(spec, states, links=links, is_alone=is_alone))
 
 
 def of_draft(spec: ChainSpec, *, is_alone: bool = True) -> SafeString:
-    return safe(chain_graph.draw(spec, is_alone=is_alone))
+    picture = chain_graph.draw(spec, is_alone=is_alone)
+    return safe(picture)
 
 
 def safe(picture: str) -> SafeString:
@@ -29,12 +29,15 @@ def safe(picture: str) -> SafeString:
 
 
 def load_step_states(run: Run) -> dict[str, StepState]:
-    return {row.key: build_step_state(row) for row in StepRun.objects.filter(run=run, item=-1).defer("input", "output")}
+    # Inputs and outputs may be large, and are not drawn.
+    rows = StepRun.objects.filter(run=run, item=-1).defer("input", "output")
+    return {row.key: build_step_state(row) for row in rows}
 
 
 def build_step_state(row: StepRun) -> StepState:
-    has_run = row.started_at and row.finished_at
-    took_s = (row.finished_at - row.started_at).total_seconds() if has_run else None
+    took_s = None
+    if row.started_at and row.finished_at:
+        took_s = (row.finished_at - row.started_at).total_seconds()
     return StepState(row.status, row.total, row.done, row.failed, took_s, row.pinned)
 
 

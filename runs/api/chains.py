@@ -61,6 +61,7 @@ class ChainViewSet(GrantedViewSet):
     model = Chain
     scope = "chains"
     scopes = {"start": "runs:write"}
+    # The intake itself finds the run of an earlier request with the same Idempotency-Key.
     keeps_keys = ("start",)
     queryset = Chain.objects.none()
     serializer_class = ChainSerializer
@@ -74,7 +75,8 @@ class ChainViewSet(GrantedViewSet):
         """Starting a chain only requires the right to see it."""
         if self.action != "start":
             return super().get_object()
-        return self.named(Chain.objects.select_related("published"))
+        chains = Chain.objects.select_related("published")
+        return self.named(chains)
 
     def perform_destroy(self, chain: Chain) -> None:
         """Delete a chain without runs, with its versions; one with runs answers 409."""
@@ -83,7 +85,9 @@ class ChainViewSet(GrantedViewSet):
         with refusals("chain", self.request.user, is_deletion=True):
             self.audit("deleted", chain)
             remove_unshared_uses(chain)
+            # The tool by which agents call it.
             Tool.objects.filter(**chain.listed_as()).delete()
+            # A version that is published cannot be deleted.
             Chain.objects.filter(pk=chain.pk).update(published=None)
             ChainVersion.everything.filter(chain=chain).delete()
             chain.delete()
@@ -94,21 +98,24 @@ class ChainViewSet(GrantedViewSet):
         """Nodes and edges of the draft, and the problems that prevent publishing."""
         chain = self.get_object()
         problems = [problem.as_detail() for problem in chain.problems()]
-        return Response({**chain_graph.serialize_graph(chain.draft_spec()), "problems": problems})
+        graph = chain_graph.serialize_graph(chain.draft_spec())
+        return Response({**graph, "problems": problems})
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
     @action(detail=True, **WITHOUT_LISTS)
     def picture(self, request: Any, name: str) -> HttpResponse:
         """The draft as a picture (SVG)."""
-        return as_image(chain_pictures.of_draft(self.get_object().draft_spec()))
+        spec = self.get_object().draft_spec()
+        return as_image(chain_pictures.of_draft(spec))
 
     @extend_schema(responses=RunSerializer(many=True), operation_id="chains_runs_list")
     @action(detail=True, filterset_fields=None)
     def runs(self, request: Any, name: str) -> Response:
         """Your own runs of this chain, newest first."""
-        rows = Run.objects.visible_to(request.user).filter(chain_version__chain=self.get_object())
+        chain = self.get_object()
         self.page_ordering = ("-id",)
-        page = self.paginate_queryset(rows.select_related(*JOINS))
+        runs = Run.objects.visible_to(request.user).filter(chain_version__chain=chain)
+        page = self.paginate_queryset(runs.select_related(*JOINS))
         return self.get_paginated_response(RunSerializer(page, many=True).data)
 
     @extend_schema(
@@ -124,20 +131,28 @@ class ChainViewSet(GrantedViewSet):
         body = read_body(StartSerializer, request)
         wait, applied = choose_wait(request, body.get("wait"), 0)
         if not wait:
-            return with_headers(as_run(self.begin(request, chain, body), 202), applied)
+            run = self.begin(request, chain, body)
+            return with_headers(as_run(run, 202), applied)
         with WAITS.take(request.user.pk) as place:
+            # Listen before the run exists, so that its end cannot be missed.
             waiting.ENDS.listen()
             run = self.begin(request, chain, body)
             end = waiting.End(run.pk, wait, place)
-            return answer_later(self, end, lambda ended: with_headers(as_run(run, 200 if ended else 202), applied))
+
+            def answer(ended: dict[str, Any] | None) -> Response:
+                status = 200 if ended else 202
+                return with_headers(as_run(run, status), applied)
+
+            return answer_later(self, end, answer)
 
     def begin(self, request: Any, chain: Chain, body: dict[str, Any]) -> Run:
         number = body.get("version")
+        version = self.find_version(chain, number) if number else None
         return intake.start_chain(
             user=request.user,
             chain=chain,
             input=body.get("input"),
-            version=self.find_version(chain, number) if number else None,
+            version=version,
             idempotency_key=read_key(request),
             key=find_key(request),
             metadata=body.get("metadata"),
@@ -162,14 +177,18 @@ class ChainRunViewSet(viewsets.GenericViewSet):
 
     def get_queryset(self) -> QuerySet[Run]:
         rows = Run.objects.visible_to(self.request.user).select_related(*JOINS, "session")
-        return rows if self.action == "retry" else rows.filter(chain_version__isnull=False)
+        # A run of an agent can be retried as well, but has no steps.
+        if self.action == "retry":
+            return rows
+        return rows.filter(chain_version__isnull=False)
 
     @extend_schema(responses=StepRunSerializer(many=True))
     @action(detail=True, filterset_fields=None)
     def steps(self, request: Any, pk: Any = None) -> Response:
         """Each step, and each item of a for_each, with its state, input and output."""
         self.page_ordering = ("id",)
-        page = self.paginate_queryset(StepRun.objects.filter(run=self.get_object()))
+        steps = StepRun.objects.filter(run=self.get_object())
+        page = self.paginate_queryset(steps)
         return self.get_paginated_response(StepRunSerializer(page, many=True).data)
 
     @extend_schema(responses={(200, "image/svg+xml"): OpenApiTypes.STR})
@@ -189,9 +208,9 @@ class ChainRunViewSet(viewsets.GenericViewSet):
         has continued (then in a fork of it).
         """
         run = self.get_object()
-        key = find_key(request)
+        body = read_body(RetrySerializer, request)
         again = retries.retry_run(
-            run, user=request.user, key=key, idempotency_key=read_key(request), **read_body(RetrySerializer, request)
+            run, user=request.user, key=find_key(request), idempotency_key=read_key(request), **body
         )
         return as_run(again, 202)
 
@@ -201,5 +220,7 @@ def as_image(picture: str) -> HttpResponse:
 
 
 def as_run(run: Run, status: int) -> Response:
+    # The run may have changed since it was started.
     fresh = Run.objects.select_related(*JOINS).get(pk=run.pk)
-    return Response(RunSerializer(fresh).data, status=status, headers={"Location": build_run_urls(run)["self"]})
+    location = build_run_urls(run)["self"]
+    return Response(RunSerializer(fresh).data, status=status, headers={"Location": location})

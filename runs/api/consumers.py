@@ -17,6 +17,7 @@ from runs.intake import options
 from runs.models import Approval, InputRequest, Run, Session
 from runs.queue import endings
 
+# The fields of each frame that a client may send.
 FRAMES = {
     "message": ("type", "text", "content", "input", "tools", "on_busy", "idempotency_key", *options.NAMES),
     "cancel": ("type", "run", "reason"),
@@ -41,8 +42,11 @@ class RunConsumer(Authenticated):
         run = await Run.objects.visible_to(self.user).filter(pk=run_id).afirst()
         if run is None:
             return MISSING, "There is no such run that you can see."
-        after = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("after", ["0"])[0]
-        self.follow(run, after=int(after[:10]) if after.isascii() and after.isdigit() else 0)
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        after = parse_qs(query).get("after", ["0"])[0]
+        is_number = after.isascii() and after.isdigit()
+        # Without a number that can be read, the stream begins at the first event.
+        self.follow(run, after=int(after[:10]) if is_number else 0)
         return 0, ""
 
     async def has_ended(self) -> None:
@@ -56,9 +60,8 @@ class SessionConsumer(Authenticated):
 
     async def begin(self) -> tuple[int, str]:
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
-        self.session = (
-            await Session.objects.visible_to(self.user).select_related("agent").filter(pk=session_id).afirst()
-        )
+        sessions = Session.objects.visible_to(self.user).select_related("agent")
+        self.session = await sessions.filter(pk=session_id).afirst()
         if self.session is None:
             return MISSING, "There is no such session that you can see."
         async for run in Run.objects.filter(session=self.session, parent=None).live():
@@ -74,14 +77,17 @@ class SessionConsumer(Authenticated):
             "answer": self.on_answer,
         }
         handler = handlers.get(str(frame.get("type")))
-        if too_many := await self.counted():
+        # Unknown frames count as well: they cost the server as much.
+        too_many = await self.counted()
+        if too_many:
             return await self.turn_away(*too_many)
         if handler is None:
             return await self.send_error(
                 "unknown_frame", "Send a JSON object with type message, cancel, approve or answer."
             )
         try:
-            refuse_unknown_fields(extra(frame, FRAMES[frame["type"]]), "The frame has a field that does not exist.")
+            unknown = extra(frame, FRAMES[frame["type"]])
+            refuse_unknown_fields(unknown, "The frame has a field that does not exist.")
             await handler(frame)
         except MusterError as error:
             await self.send_error(error.code, str(error), error.hint, error.details)
@@ -90,13 +96,14 @@ class SessionConsumer(Authenticated):
         if not self.may("messages:write"):
             return await self.send_error("forbidden", self.refusal("messages:write"))
         acceptance = await database_sync_to_async(self.accept_message)(frame)
-        await self.send_json({"type": "accepted", "run": str(acceptance.run.pk), "session": str(acceptance.session.pk)})
-        self.follow(acceptance.run)
+        run = acceptance.run
+        await self.send_json({"type": "accepted", "run": str(run.pk), "session": str(acceptance.session.pk)})
+        self.follow(run)
 
     def accept_message(self, frame: dict[str, Any]) -> intake.Accepted:
-        session = (
-            Session.objects.select_related("agent__published", "agent__provider").filter(pk=self.session.pk).first()
-        )
+        # Read the session again: it may have changed since the socket was opened.
+        sessions = Session.objects.select_related("agent__published", "agent__provider")
+        session = sessions.filter(pk=self.session.pk).first()
         if session is None:
             raise NotFound("This session was deleted.", hint="Start another.")
         message_options = {name: frame[name] for name in options.NAMES if name in frame}
@@ -125,11 +132,16 @@ class SessionConsumer(Authenticated):
         """The named run, else the run in progress in this session."""
         runs = Run.objects.filter(session=self.session, parent=None)
         run_id = frame.get("run")
-        runs = runs.live() if run_id is None else runs.filter(pk=as_id(run_id))
-        if not (targets := list(runs)):
+        if run_id is None:
+            runs = runs.live()
+        else:
+            runs = runs.filter(pk=as_id(run_id))
+        targets = list(runs)
+        if not targets:
             raise NotFound("There is no such run in this session." if run_id else "No run is in progress here.")
+        reason = str(frame.get("reason", ""))[:200]
         for run in targets:
-            endings.cancel_run(run, by=self.user, reason=str(frame.get("reason", ""))[:200])
+            endings.cancel_run(run, by=self.user, reason=reason)
 
     async def on_approve(self, frame: dict[str, Any]) -> None:
         if not self.may(DECIDE):
@@ -137,16 +149,18 @@ class SessionConsumer(Authenticated):
         await database_sync_to_async(self.decide)(frame)
 
     def decide(self, frame: dict[str, Any]) -> None:
+        """A decision about an approval: `decision`, and optionally other `arguments` and a `note`."""
         approval_id = as_id(frame.get("approval") or frame.get("id"))
         approval = Approval.objects.visible_to(self.user).select_related("run").filter(pk=approval_id).first()
         if approval is None:
             raise NotFound("There is no such approval that you can see.")
+        note = of_kind(frame, "note", str) or ""
         approvals.decide_approval(
             approval,
             str(frame.get("decision", "")),
             by=self.user,
             arguments=of_kind(frame, "arguments", dict),
-            note=(of_kind(frame, "note", str) or "")[:500],
+            note=note[:500],
             source="websocket",
         )
 
@@ -157,8 +171,8 @@ class SessionConsumer(Authenticated):
 
     def answer(self, frame: dict[str, Any]) -> None:
         """The answer to an input request: `value`, or `decline`."""
-        requests = InputRequest.objects.visible_to(self.user).select_related("run")
-        request = requests.filter(pk=as_id(frame.get("input") or frame.get("id"))).first()
+        request_id = as_id(frame.get("input") or frame.get("id"))
+        request = InputRequest.objects.visible_to(self.user).select_related("run").filter(pk=request_id).first()
         if request is None:
             raise NotFound("There is no such input request that you can see.")
         if frame.get("decline") is True:
@@ -174,6 +188,7 @@ def as_id(value: Any) -> UUID | None:
         return None
 
 
+# As errors name them.
 KINDS: dict[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
@@ -188,9 +203,8 @@ def of_kind(frame: dict[str, Any], field: str, kind: type) -> Any:
 def read_on_busy(frame: dict[str, Any]) -> str:
     value = frame.get("on_busy", "reject")
     if value not in intake.ON_BUSY:
-        raise Invalid(
-            "The frame is not valid.", details=[wrong("on_busy", f"must be one of {', '.join(intake.ON_BUSY)}")]
-        )
+        fault = wrong("on_busy", f"must be one of {', '.join(intake.ON_BUSY)}")
+        raise Invalid("The frame is not valid.", details=[fault])
     return value
 
 

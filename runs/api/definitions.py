@@ -25,8 +25,10 @@ from knowledge.models import Skill
 from runs.serializers.chains import ChainSerializer
 
 MOST_ROWS = 1000
-MOST_BYTES = 16 << 20  # of files of skills and documents of collections
+# Of files of skills and documents of collections.
+MOST_BYTES = 16 << 20
 KINDS = ("provider", "function", "skill", "collection", "tool", "agent", "chain")
+# The scopes of keys are named by the resources: agents:read.
 RESOURCES = {kind: f"{kind}s" for kind in KINDS}
 SERIALIZERS: dict[str, Any] = {
     "provider": ProviderSerializer,
@@ -35,7 +37,9 @@ SERIALIZERS: dict[str, Any] = {
     "agent": AgentSerializer,
     "chain": ChainSerializer,
 }
+# What a definition has and the body of the endpoint of its kind has not.
 NOT_IN_BODIES = frozenset(["kind", "llm", "draft", "live", "tests", "documents", "questions"])
+# Their server has to be asked which models it has.
 WITHOUT_DEFAULT_MODEL = (Provider.Kind.COMPATIBLE, Provider.Kind.OLLAMA)
 
 
@@ -76,10 +80,7 @@ class DefinitionsView(APIView):
             raise Invalid(f"“{kind[:40]}” is not a kind.", code="unknown_kind", hint=f"Kinds are {', '.join(KINDS)}.")
         chosen = [kind] if kind else list(KINDS)
         require(request, chosen, "read")
-        kinds: Any = files.kinds()
-        rows = sum(kinds[one].rows(request.user).count() for one in chosen)
-        rows += build_portable_query(collection__owner=request.user).count() if "collection" in chosen else 0
-        if rows > MOST_ROWS:
+        if count_rows(request.user, chosen) > MOST_ROWS:
             raise TooLarge(f"These are more than {MOST_ROWS} rows.", hint="Export one kind at a time.")
         if "skill" in chosen and bytes_of_skills(request.user) > MOST_BYTES:
             hint = "Export the other kinds one by one, and each skill as an archive."
@@ -87,16 +88,35 @@ class DefinitionsView(APIView):
         if "collection" in chosen and bytes_of_documents(request.user) > MOST_BYTES:
             hint = "Export the other kinds one by one."
             raise TooLarge(f"The documents of your collections have more than {MOST_BYTES >> 20} MB.", hint=hint)
-        return Response({"yaml": files.dump_definitions(files.export_definitions(request.user, only=kind))})
+        definitions = files.export_definitions(request.user, only=kind)
+        return Response({"yaml": files.dump_definitions(definitions)})
+
+
+def count_rows(owner: Any, chosen: list[str]) -> int:
+    """How many rows an export has. The documents of collections are exported with them."""
+    kinds: Any = files.kinds()
+    count = 0
+    for kind in chosen:
+        count += kinds[kind].rows(owner).count()
+    if "collection" in chosen:
+        count += build_portable_query(collection__owner=owner).count()
+    return count
 
 
 def bytes_of_skills(owner: Any) -> int:
-    lists = Skill.objects.filter(owner=owner).values_list("files", "published__files")
-    return sum(file["size"] for pair in lists for one in pair for file in one or ())
+    """The size of the files of all skills: of the drafts and of what is published."""
+    size = 0
+    for draft, published in Skill.objects.filter(owner=owner).values_list("files", "published__files"):
+        for file in draft or ():
+            size += file["size"]
+        for file in published or ():
+            size += file["size"]
+    return size
 
 
 def bytes_of_documents(owner: Any) -> int:
-    return build_portable_query(collection__owner=owner).aggregate(size=Sum("file__size"))["size"] or 0
+    total = build_portable_query(collection__owner=owner).aggregate(size=Sum("file__size"))
+    return total["size"] or 0
 
 
 class PlanView(APIView):
@@ -124,8 +144,10 @@ class ApplyView(APIView):
 
 
 def plan_definitions(request: Request, verb: str) -> list[files.Change]:
-    definitions = files.read_definitions(read_body(DefinitionsSerializer, request)["yaml"])
-    require(request, sorted({definition["kind"] for definition in definitions}), verb)
+    body = read_body(DefinitionsSerializer, request)
+    definitions = files.read_definitions(body["yaml"])
+    kinds = {definition["kind"] for definition in definitions}
+    require(request, sorted(kinds), verb)
     return files.plan_changes(definitions, owner=request.user)
 
 
@@ -146,13 +168,17 @@ class Checker:
         self.user = request.user
 
     def __call__(self, definition: files.Definition, row: Any) -> None:
-        if definition["kind"] == "tool":
+        kind = definition["kind"]
+        if kind == "tool":
             self.check_tool(definition)
-        if definition["kind"] in ("tool", "skill"):  # SkillKind.write checks all of a skill
+            return
+        if kind == "skill":
+            # SkillKind.write checks all of a skill.
             return
         for part in (definition, definition.get("live")):
             if part is not None:
-                self.check_body(definition["kind"], {**part, "name": definition["name"]}, row)
+                body = {**part, "name": definition["name"]}
+                self.check_body(kind, body, row)
 
     def check_tool(self, definition: files.Definition) -> None:
         if not {"agent", "chain"} & definition.keys():
@@ -160,6 +186,7 @@ class Checker:
 
     def check_body(self, kind: str, part: files.Definition, row: Any) -> None:
         body = {name: value for name, value in part.items() if name not in NOT_IN_BODIES}
+        # In a definition `kind` says what is defined; that of a provider is named `llm`.
         if kind == "provider":
             body["kind"] = part.get("llm")
         if kind == "agent":
@@ -178,13 +205,17 @@ class Checker:
 
 
 def grant_body(grant: Any) -> dict[str, Any]:
+    """A grant of a definition file as the endpoints expect it."""
     if isinstance(grant, str):
         return {"tool": grant}
-    return {("version" if name == "pinned_version" else name): value for name, value in grant.items()}
+    body = dict(grant)
+    if "pinned_version" in body:
+        body["version"] = body.pop("pinned_version")
+    return body
 
 
 def as_changes(changes: list[files.Change]) -> Response:
-    rows = [
-        {"verb": change.verb, "kind": change.kind, "name": change.name, "fields": change.fields} for change in changes
-    ]
+    rows: list[dict[str, Any]] = []
+    for change in changes:
+        rows.append({"verb": change.verb, "kind": change.kind, "name": change.name, "fields": change.fields})
     return Response({"changes": rows})

@@ -22,7 +22,9 @@ from agents.serializers.owned import find_by_name
 from runs.models import Budget, Embed
 from runs.models.embed import ORIGINS, SUGGESTION, SUGGESTIONS
 
+# The fields that are budgets of their own, and their periods.
 COSTS = {"daily_cost": Budget.Period.DAY, "monthly_cost": Budget.Period.MONTH}
+# Of a new embed, unless its owner says otherwise.
 DAILY_COST = Decimal(1)
 ON_A_SHOP = OpenApiExample(
     "On the pages of a shop",
@@ -85,21 +87,27 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
     bodiless = ("rotate",)
 
     def get_queryset(self) -> QuerySet[Embed]:
-        return Embed.objects.visible_to(self.request.user).select_related("agent").prefetch_related("budgets")
+        embeds = Embed.objects.visible_to(self.request.user)
+        return embeds.select_related("agent").prefetch_related("budgets")
 
     def perform_create(self, serializer: Any) -> None:
         fields = serializer.validated_data
         agent = find_by_name(Agent, self.request.user, fields.pop("agent")["name"])
         agent.require_edit(self.request.user)
-        costs = {"daily_cost": DAILY_COST, "monthly_cost": None, **take_costs(fields)}
-        embed = serializer.instance = save_embed(Embed(owner=self.request.user, agent=agent), fields, costs)
+        # Strangers cost money: a new embed has a limit unless its owner says otherwise.
+        costs = {"daily_cost": DAILY_COST, "monthly_cost": None}
+        costs.update(take_costs(fields))
+        embed = save_embed(Embed(owner=self.request.user, agent=agent), fields, costs)
+        serializer.instance = embed
         self.audit("created", embed, agent=agent.name, enabled=embed.enabled)
 
     def perform_update(self, serializer: Any) -> None:
         fields = serializer.validated_data
         fields.pop("agent", None)
         changed = sorted(fields)
-        embed = serializer.instance = save_embed(serializer.instance, fields, take_costs(fields))
+        costs = take_costs(fields)
+        embed = save_embed(serializer.instance, fields, costs)
+        serializer.instance = embed
         self.audit("changed", embed, fields=changed, enabled=embed.enabled)
 
     def perform_destroy(self, embed: Embed) -> None:
@@ -117,13 +125,18 @@ class EmbedViewSet(Tagged, Audited, viewsets.ModelViewSet):
 
 
 def take_costs(fields: dict[str, Any]) -> dict[str, Decimal | None]:
-    """The costs among the fields, which are removed from these."""
-    return {name: fields.pop(name) for name in COSTS if name in fields}
+    """The costs among the fields, which are removed from these: they are budgets, and no columns of the embed."""
+    costs: dict[str, Decimal | None] = {}
+    for name in COSTS:
+        if name in fields:
+            costs[name] = fields.pop(name)
+    return costs
 
 
 @transaction.atomic
 def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | None]) -> Embed:
     """Change the row and its budgets. Raises Invalid."""
+    # A new row cannot be changed by anybody else yet.
     if not embed._state.adding:
         lock_row(embed)
     for name, value in fields.items():
@@ -135,13 +148,16 @@ def save_embed(embed: Embed, fields: dict[str, Any], costs: dict[str, Decimal | 
     embed.save()
     for name, cost in costs.items():
         Budget.limit_embed(embed, COSTS[name], cost)
+    # Read again, with the new budgets.
     return Embed.objects.select_related("agent").prefetch_related("budgets").get(pk=embed.pk)
 
 
 def read_cost_limits(embed: Embed) -> dict[str, Decimal | None]:
-    by_period = {budget.period: budget.max_cost for budget in embed.budgets.all() if budget.enabled}
-    return {name: by_period.get(period) for name, period in COSTS.items()}
+    """The limits of an embed by the names of their fields. A limit that is switched off counts as none."""
+    max_costs = {budget.period: budget.max_cost for budget in embed.budgets.all() if budget.enabled}
+    return {name: max_costs.get(period) for name, period in COSTS.items()}
 
 
 def page_url(embed: Embed) -> str:
-    return f"{settings.PUBLIC_URL.rstrip('/')}/chat/{embed.key}/"
+    site = settings.PUBLIC_URL.rstrip("/")
+    return f"{site}/chat/{embed.key}/"

@@ -28,7 +28,9 @@ class ClaimAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Any) -> tuple[Any, Run]:
         words = get_authorization_header(request).decode("latin-1").split()
-        run = external_calls.find_claimed_run(words[1]) if len(words) == 2 and words[0].lower() == "bearer" else None
+        run = None
+        if len(words) == 2 and words[0].lower() == "bearer":
+            run = external_calls.find_claimed_run(words[1])
         if run is None:
             raise NotRecognised(
                 "This claim holds no run: it was lost, its run has ended, or it never existed.",
@@ -75,6 +77,7 @@ class CallSerializer(strict.StrictSerializer):
     arguments = strict.ObjectField(required=False)
 
 
+# The claim is in the header.
 class OwnHeartbeatSerializer(external.HeartbeatSerializer):
     claim = None
 
@@ -92,7 +95,9 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     """The run of the claim, its tools, calls and files."""
 
     scope = "runs"
-    keeps_keys = ("call",)  # by the id of the call
+    # The id of a call is its idempotency key.
+    keeps_keys = ("call",)
+    # The path names no run: `request.auth` is the only one.
     authentication_classes = [ClaimAuthentication]
     queryset = Run.objects.none()
     serializer_class = WorkSerializer
@@ -103,23 +108,31 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @action(detail=False, pagination_class=None)
     def work(self, request: Any) -> Response:
         """The run and its conversation, as in the answer to the claim."""
-        return Response(WorkSerializer(external.describe_work(request.auth)).data)
+        work = external.describe_work(request.auth)
+        return Response(WorkSerializer(work).data)
 
     @extend_schema(responses=OfferedToolsSerializer)
     @action(detail=False, pagination_class=None)
     def tools(self, request: Any) -> Response:
         """The tools that the run's policy allows now, all in one page."""
-        tools = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema,
-             "effect": tool.effect, "mode": mode}
-            for tool, mode in external_calls.tools(request.auth)
-        ]  # fmt: skip
-        return Response(OfferedToolsSerializer({"results": tools, "next": None}).data)
+        offered: list[dict[str, Any]] = []
+        for tool, mode in external_calls.tools(request.auth):
+            offered.append(
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "input_schema": tool.input_schema,
+                    "effect": tool.effect,
+                    "mode": mode,
+                }
+            )
+        return Response(OfferedToolsSerializer({"results": offered, "next": None}).data)
 
     @extend_schema(responses=ToolCallSerializer(many=True))
     def calls(self, request: Any) -> Response:
         """The calls of this run so far, in order, those of an earlier executor included."""
-        page = self.paginate_queryset(external_calls.query_program_calls(request.auth))
+        calls = external_calls.query_program_calls(request.auth)
+        page = self.paginate_queryset(calls)
         return self.get_paginated_response(ToolCallSerializer(page, many=True).data)
 
     @extend_schema(
@@ -139,12 +152,14 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     @action(detail=False, pagination_class=None)
     def one_call(self, request: Any, id: Any = None) -> Response:
         """One call. It is continued if what it waits for has come."""
-        return answer_with_call(external_calls.find_program_call(request.auth, id))
+        record = external_calls.find_program_call(request.auth, id)
+        return answer_with_call(record)
 
     @extend_schema(responses=ArtifactSerializer(many=True))
     def artifacts(self, request: Any) -> Response:
         """The files that this run has made."""
-        page = self.paginate_queryset(Artifact.objects.filter(run=request.auth).select_related("file"))
+        artifacts = Artifact.objects.filter(run=request.auth).select_related("file")
+        page = self.paginate_queryset(artifacts)
         return self.get_paginated_response(ArtifactSerializer(page, many=True).data)
 
     @extend_schema(request=FileSerializer, responses={201: ArtifactSerializer})
@@ -160,18 +175,23 @@ class ExecutorViewSet(viewsets.GenericViewSet):
     def heartbeat(self, request: Any) -> Response:
         """Keep the claim and report progress. `cancel_requested` tells you to stop."""
         body = read_body(OwnHeartbeatSerializer, request)
-        return Response(external.beaten(request.auth, claim=read_claim_token(request), **body))
+        claim = read_claim_token(request)
+        return Response(external.answer_heartbeat(request.auth, claim=claim, **body))
 
     @extend_schema(request=OwnFinishSerializer, responses={200: RunSerializer})
     def finish(self, request: Any) -> Response:
         """Submit the result. Calls that are still open are closed; the claim ends."""
         body = read_body(OwnFinishSerializer, request)
-        return Response(external.answer_external_result(request.auth, claim=read_claim_token(request), **body))
+        claim = read_claim_token(request)
+        return Response(external.answer_external_result(request.auth, claim=claim, **body))
 
 
 def read_claim_token(request: Any) -> str:
-    return get_authorization_header(request).decode("latin-1").split()[1]
+    # ClaimAuthentication has read the same header: it has two words.
+    header = get_authorization_header(request).decode("latin-1")
+    return header.split()[1]
 
 
 def answer_with_call(record: ToolCallRecord) -> Response:
-    return Response(ToolCallSerializer(record).data, status=200 if record.outcome else 202)
+    status = 200 if record.outcome else 202
+    return Response(ToolCallSerializer(record).data, status=status)

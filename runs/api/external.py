@@ -22,7 +22,7 @@ from runs.models import Run, Worker
 from runs.models.figures import track_records
 from runs.queue import workers
 from runs.serializers.messages import OptionsSerializer
-from runs.serializers.runs import RunSerializer
+from runs.serializers.runs import RunSerializer, write_id
 from runs.worker import external_runs
 
 from .messages import RUN_JOINS, read_message_options
@@ -35,6 +35,7 @@ class ContextSerializer(strict.StrictSerializer):
     last = strict.Whole(required=False, min_value=1, max_value=200, help_text="Messages of a session; default: 10.")
 
 
+# How an executor may end a run. That its time is over is the server's to say.
 ENDINGS = [(word, word) for word in ("succeeded", "partial", "failed", "cancelled")]
 
 
@@ -122,29 +123,31 @@ class PreparedRunViewSet(RunViewSet):
             agent=body["agent"],
             input=body.get("input"),
             metadata=body.get("metadata"),
-            session=str(body["session"]) if body.get("session") else None,
-            device=str(body["device"]) if body.get("device") else None,
+            session=write_id(body.get("session")),
+            device=write_id(body.get("device")),
             idempotency_key=read_key(request),
             trigger=Run.Trigger.EXTERNAL,
             asked=read_message_options(body),
             context=body.get("context"),
         )
+        status = 200
         if acceptance.is_new:
+            status = 201
             external_runs.set_deadline(acceptance.run, body.get("timeout"))
-        status = 201 if acceptance.is_new else 200
-        return Response(
-            RunSerializer(acceptance.run).data, status=status, headers=location_header(request, acceptance.run.pk)
-        )
+        headers = location_header(request, acceptance.run.pk)
+        return Response(RunSerializer(acceptance.run).data, status=status, headers=headers)
 
 
 class ExternalViewSet(viewsets.GenericViewSet):
     scope = "runs"
+    # Its answer contains the token, which is not stored.
     secret_answers = ("claim",)
     queryset = Run.objects.none()
     serializer_class = RunSerializer
 
     def get_queryset(self) -> QuerySet[Run]:
-        return Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
+        runs = Run.objects.visible_to(self.request.user)
+        return runs.select_related(*RUN_JOINS)
 
     @extend_schema(request=ClaimSerializer, responses={200: ClaimedSerializer})
     def claim(self, request: Any, pk: Any = None) -> Response:
@@ -154,13 +157,14 @@ class ExternalViewSet(viewsets.GenericViewSet):
         claim = external_runs.claim_external_run(
             self.get_object(), executor=body["executor"], lease_s=body.get("lease"), standing=standing
         )
-        return Response(ClaimedSerializer({"claim": claim.token, **describe_work(claim.run)}).data)
+        answer = {"claim": claim.token, **describe_work(claim.run)}
+        return Response(ClaimedSerializer(answer).data)
 
     @extend_schema(request=HeartbeatSerializer, responses={200: BeatSerializer})
     def heartbeat(self, request: Any, pk: Any = None) -> Response:
         """Keep the claim alive. 409 if the claim was lost."""
         body = read_body(HeartbeatSerializer, request)
-        return Response(beaten(self.get_object(), **body))
+        return Response(answer_heartbeat(self.get_object(), **body))
 
     @extend_schema(request=FinishSerializer, responses={200: RunSerializer})
     def finish(self, request: Any, pk: Any = None) -> Response:
@@ -173,24 +177,31 @@ class ExternalViewSet(viewsets.GenericViewSet):
 
 def describe_work(run: Run) -> dict[str, Any]:
     """What an executor needs to begin."""
-    spec = options.apply_options(run, run.version.read_spec()) if run.version else None
+    messages: list[dict[str, Any]] = []
+    output_schema = None
+    # The run of a chain has no agent's version.
+    if run.version:
+        spec = options.apply_options(run, run.version.read_spec())
+        messages = model_messages.as_told(model_messages.opening(run, spec))
+        output_schema = spec.output_schema
     return {
         "lease_expires_at": run.lease_expires_at,
         "cancel_requested": run.cancel_requested_at is not None,
         "run": run,
-        "messages": model_messages.as_told(model_messages.opening(run, spec)) if spec else [],
-        "output_schema": spec.output_schema if spec else None,
+        "messages": messages,
+        "output_schema": output_schema,
     }
 
 
-def beaten(run: Run, *, claim: str, lease: float | None = None, **progress: Any) -> dict[str, Any]:
+def answer_heartbeat(run: Run, *, claim: str, lease: float | None = None, **progress: Any) -> dict[str, Any]:
     run = external_runs.heartbeat(run, claim, lease_s=lease, **progress)
     answer = {"lease_expires_at": run.lease_expires_at, "cancel_requested": run.cancel_requested_at is not None}
     return BeatSerializer(answer).data
 
 
 def answer_external_result(run: Run, *, claim: str, **result: Any) -> dict[str, Any]:
-    return RunSerializer(external_runs.submit_external_result(run, claim, **result)).data
+    ended = external_runs.submit_external_result(run, claim, **result)
+    return RunSerializer(ended).data
 
 
 class LoadedSerializer(serializers.Serializer):
@@ -216,7 +227,9 @@ class WorkerSerializer(serializers.ModelSerializer):
         return [agents[key] for key in worker.loaded if key in agents]
 
     def get_others(self, worker: Worker) -> int:
-        return sum(1 for key in worker.loaded if key not in self.context["agents"])
+        visible_agents = self.context["agents"]
+        others = [key for key in worker.loaded if key not in visible_agents]
+        return len(others)
 
 
 class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
@@ -228,7 +241,8 @@ class WorkerViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     queryset = Worker.objects.all()
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "agents": workers.known_hashes(self.request.user)}
+        agents = workers.known_hashes(self.request.user)
+        return {**super().get_serializer_context(), "agents": agents}
 
 
 class FiguresView(ByName, APIView):
@@ -250,7 +264,8 @@ class FiguresView(ByName, APIView):
         agent = self.named(Agent.objects.all())
         runs = Run.objects.visible_to(request.user).filter(agent=agent)
         total, parts = track_records.over_time(runs, window)
-        series = [{"at": at, **track_records.serialize_track_record(figure)} for at, figure in parts]
-        return Response(
-            {"agent": agent.name, "window": window, **track_records.serialize_track_record(total), "series": series}
-        )
+        series: list[dict[str, Any]] = []
+        for at, figure in parts:
+            series.append({"at": at, **track_records.serialize_track_record(figure)})
+        figures = track_records.serialize_track_record(total)
+        return Response({"agent": agent.name, "window": window, **figures, "series": series})

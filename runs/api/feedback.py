@@ -28,12 +28,14 @@ class FeedbackView(APIView):
     @extend_schema(operation_id="runs_feedback_retrieve", responses=FeedbackSerializer)
     def get(self, request: Any, pk: Any) -> Response:
         """The feedback on a run; 404 if there is none."""
-        return Response(FeedbackSerializer(self.found(self.own_run(pk))).data)
+        run = self.own_run(pk)
+        return Response(FeedbackSerializer(self.found(run)).data)
 
     @extend_schema(operation_id="runs_feedback_update", request=FeedbackSerializer, responses={200: FeedbackSerializer})
     def put(self, request: Any, pk: Any) -> Response:
         """Rate a run, or replace its rating."""
-        run, body = self.own_run(pk), read_body(FeedbackSerializer, request)
+        run = self.own_run(pk)
+        body = read_body(FeedbackSerializer, request)
         feedback, _ = Feedback.objects.update_or_create(run=run, defaults=body)
         self.audit("rated", run, rating=feedback.rating)
         return Response(FeedbackSerializer(feedback).data)
@@ -59,4 +61,5 @@ class FeedbackView(APIView):
         return feedback
 
     def audit(self, verb: str, run: Run, **details: Any) -> None:
-        AuditEvent.record(f"run.{verb}", run, actor=self.request.user, source=client_address(self.request), **details)
+        source = client_address(self.request)
+        AuditEvent.record(f"run.{verb}", run, actor=self.request.user, source=source, **details)

@@ -22,6 +22,7 @@ from agents.http.viewsets import Audited, refusals
 from agents.models import StoredFile
 from runs.models import Artifact
 
+# A type and a subtype, as RFC 6838 restricts their names.
 MEDIA_TYPE = r"^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*$"
 REPORT = OpenApiExample(
     "A text", request_only=True, value={"name": "report.txt", "media_type": "text/plain", "text": "All systems normal."}
@@ -47,7 +48,9 @@ class StoredSerializer(StrictModelSerializer):
 
     def create(self, fields: dict[str, Any]) -> StoredFile:
         declared = fields.pop("media_type")
-        return storage.save_file(fields.pop("owner").pk, fields.pop("name"), declared=declared, **fields)
+        owner = fields.pop("owner")
+        name = fields.pop("name")
+        return storage.save_file(owner.pk, name, declared=declared, **fields)
 
 
 class FileSerializer(StoredSerializer):
@@ -67,10 +70,12 @@ class FileSerializer(StoredSerializer):
             raise serializers.ValidationError("This is not valid base64.")
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        text, data = fields.pop("text", None), fields.pop("data", None)
+        text = fields.pop("text", None)
+        data = fields.pop("data", None)
         if (text is None) == (data is None):
             raise serializers.ValidationError("Send either “text” or “data”.")
-        return {**fields, "content": data if text is None else text.encode()}
+        content = data if text is None else text.encode()
+        return {**fields, "content": content}
 
 
 class UploadSerializer(StoredSerializer):
@@ -86,7 +91,8 @@ class UploadSerializer(StoredSerializer):
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
         content = fields.pop("file")
         name = fields.pop("name", "") or content.name
-        return {**fields, "name": name, "untrusted": fields["untrusted"] == "true", "content": content}
+        is_untrusted = fields["untrusted"] == "true"
+        return {**fields, "name": name, "untrusted": is_untrusted, "content": content}
 
     def to_representation(self, row: StoredFile) -> dict[str, Any]:
         return FileSerializer(context=self.context).to_representation(row)
@@ -133,8 +139,11 @@ class FileViewSet(
         return StoredFile.objects.visible_to(self.request.user)
 
     def get_serializer_class(self) -> Any:
+        # There is no request while the schema is generated.
         content_type = getattr(self.request, "content_type", None) or ""
-        return UploadSerializer if content_type.startswith("multipart/") else FileSerializer
+        if content_type.startswith("multipart/"):
+            return UploadSerializer
+        return FileSerializer
 
     @extend_schema(
         request={"application/json": FileSerializer, "multipart/form-data": UploadSerializer},
@@ -145,7 +154,8 @@ class FileViewSet(
         return super().create(request, *args, **kwargs)
 
     def perform_create(self, serializer: Any) -> None:
-        self.audit("created", serializer.save(owner=self.request.user))
+        row = serializer.save(owner=self.request.user)
+        self.audit("created", row)
 
     def perform_destroy(self, row: StoredFile) -> None:
         with refusals("file", self.request.user):

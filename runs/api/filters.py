@@ -9,7 +9,8 @@ from agents.http.filters import AmongFilter, FilterSet, Flag
 from runs.models import Feedback, Run, Schedule, Session
 from runs.models.figures import matching
 
-LONGEST_S = 10 * 365 * 86400  # ten years
+# Ten years.
+LONGEST_S = 10 * 365 * 86400
 
 
 class RunFilter(FilterSet):
@@ -51,13 +52,17 @@ class RunFilter(FilterSet):
         return matching.with_failed_tool(runs, value)
 
     def total(self, runs: QuerySet[Run], name: str, value: Any) -> QuerySet[Run]:
+        """`name` is the filter's, such as min_cost: it says what is added up and which bound this is."""
         end, what = name.split("_")
+        comparison = "gte" if end == "min" else "lte"
         rows = matching.with_total(runs, what)
-        return rows.filter(**{f"total_{what}__{'gte' if end == 'min' else 'lte'}": value})
+        return rows.filter(**{f"total_{what}__{comparison}": value})
 
     def took(self, runs: QuerySet[Run], name: str, value: Any) -> QuerySet[Run]:
-        bound = "at_least" if name.startswith("min") else "at_most"
-        return matching.took(runs, **{bound: float(value)})
+        seconds = float(value)
+        if name == "min_seconds":
+            return matching.took(runs, at_least=seconds)
+        return matching.took(runs, at_most=seconds)
 
     class Meta(FilterSet.Meta):
         model = Run

@@ -27,8 +27,9 @@ class InputRequestViewSet(mixins.RetrieveModelMixin, mixins.ListModelMixin, view
 
     def get_queryset(self) -> QuerySet[InputRequest]:
         rows = InputRequest.objects.visible_to(self.request.user).select_related("answered_by", "run")
-        wants_all = self.action != "list" or "status" in self.request.query_params
-        return rows if wants_all else rows.open()
+        if self.action == "list" and "status" not in self.request.query_params:
+            return rows.open()
+        return rows
 
     @extend_schema(request=InputAnswerSerializer, responses={200: InputRequestSerializer})
     def answer(self, request: Any, pk: Any = None) -> Response:

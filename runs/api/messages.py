@@ -32,6 +32,7 @@ from runs.serializers.runs import AnswerSerializer, RouteSerializer, RunSerializ
 from .prefer import PREFER, choose_wait
 
 DEFAULT_WAIT_S = 60.0
+# The run as it is now: it may have begun, or even ended, since it was accepted.
 NOW = Select(lambda at: Run.objects.select_related(*RUN_JOINS).filter(pk=at.run).order_by(), run=UUIDField())
 IDEMPOTENCY = OpenApiParameter(
     "Idempotency-Key", str, OpenApiParameter.HEADER, description="The same key with the same body returns the same run."
@@ -57,6 +58,7 @@ class MessagesView(ByName, APIView):
     """Process a message: wait for the reply, return the run at once, or stream its events."""
 
     scope = "messages"
+    # The intake itself finds the run of an earlier request with the same Idempotency-Key.
     keeps_keys = ("post",)
     content_negotiation_class = StreamOrJson
 
@@ -74,32 +76,44 @@ class MessagesView(ByName, APIView):
         return self.process(request, name)
 
     def process(self, request: Any, name: str | None) -> Any:
+        """Accepts the message and answers as the request asks. Without a `name`, the router chooses the agent."""
         body = read_body(SendSerializer, request)
         if wants_stream(request):
+            # The place is taken before the message is accepted: a person with too many streams starts no run.
             with count_user_stream(request.user) as respond:
-                return respond(stream_accepted_run(self.accept(request, body, name), request))
+                acceptance = self.accept(request, body, name)
+                return respond(stream_accepted_run(acceptance, request))
         seconds, applied = choose_wait(request, body.get("wait"), DEFAULT_WAIT_S)
         if seconds is None:
-            return with_headers(self.accepted(self.accept(request, body, name)), applied)
+            acceptance = self.accept(request, body, name)
+            return with_headers(self.accepted(acceptance), applied)
         with WAITS.take(request.user.pk) as place:
+            # Listen before the run exists, so that its end cannot be missed.
             waiting.ENDS.listen()
             acceptance = self.accept(request, body, name)
             end = waiting.End(acceptance.run.pk, seconds, place)
 
             def answer(ended: dict[str, Any] | None) -> Response:
-                return with_headers(self.answered(acceptance, ended) if ended else self.accepted(acceptance), applied)
+                response = self.answered(acceptance, ended) if ended else self.accepted(acceptance)
+                return with_headers(response, applied)
 
             return answer_later(self, end, answer)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        """Stores the message and its run. Raises Invalid, NotFound, Conflict, …"""
         text, parts = read_message_content(body)
+        # The intake looks for the name alone; with `?owner=` the agent is found here.
         agent = name if read_owner(request) is None else self.named_for_use(intake.NAMED)
+        session = write_id(body.get("session"))
+        parent = write_id(body.get("parent"))
+        version = body.get("version") if name else None
+        device = own_device(request.user, body.get("device"))
         return intake.accept_message(
             user=request.user,
             text=text,
             parts=parts,
             agent=agent,
-            session=write_id(body.get("session")),
+            session=session,
             input=body.get("input"),
             metadata=body.get("metadata"),
             idempotency_key=read_key(request),
@@ -107,10 +121,10 @@ class MessagesView(ByName, APIView):
             key=find_key(request),
             timeout=body.get("timeout"),
             tools=body.get("tools"),
-            version=body.get("version") if name else None,
+            version=version,
             draft=body["draft"],
-            device=own_device(request.user, body.get("device")),
-            parent=write_id(body.get("parent")),
+            device=device,
+            parent=parent,
             is_watched=wants_stream(request),
             asked=read_message_options(body),
         )
@@ -118,18 +132,21 @@ class MessagesView(ByName, APIView):
     def accepted(self, acceptance: intake.Accepted) -> Response:
         """The same body as of 200: without a reply yet, unless the run of a repeated request has ended."""
         run = NOW.first(run=acceptance.run.pk) or acceptance.run
+        serialized = shared_serializer(RunSerializer).to_representation(run)
         body = {
-            "run": shared_serializer(RunSerializer).to_representation(run),
+            "run": serialized,
             "session": str(acceptance.session.pk),
             "reply": find_run_reply(run),
             "output": run.output,
             "usage": endings.total_run_usage(run),
         }
-        return Response(body, status=202, headers={"Location": body["run"]["urls"]["self"]})
+        return Response(body, status=202, headers={"Location": serialized["urls"]["self"]})
 
     def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
+        """The body of 200, of what the event of the end tells: the row need not be read again."""
+        run = waiting.apply_end(acceptance.run, ended)
         body = {
-            "run": shared_serializer(RunSerializer).to_representation(waiting.apply_end(acceptance.run, ended)),
+            "run": shared_serializer(RunSerializer).to_representation(run),
             "session": str(acceptance.session.pk),
             "reply": ended["reply"],
             "output": ended["output"],
@@ -151,16 +168,19 @@ class RoutedMessagesView(MessagesView):
         return self.process(request, None)
 
     def accept(self, request: Any, body: dict[str, Any], name: str | None) -> intake.Accepted:
+        # Versions of different agents have nothing in common.
         if body.get("version") is not None:
             fault = {"field": "version", "code": "version_without_agent", "message": VERSION_ALONE}
             raise Invalid(VERSION_ALONE, code="version_without_agent", details=[fault])
         return super().accept(request, body, name)
 
     def accepted(self, acceptance: intake.Accepted) -> Response:
-        return with_route(super().accepted(acceptance), acceptance.run)
+        response = super().accepted(acceptance)
+        return with_route(response, acceptance.run)
 
     def answered(self, acceptance: intake.Accepted, ended: dict[str, Any]) -> Response:
-        return with_route(super().answered(acceptance, ended), acceptance.run)
+        response = super().answered(acceptance, ended)
+        return with_route(response, acceptance.run)
 
 
 def with_headers(response: Response, headers: dict[str, str]) -> Response:
@@ -170,7 +190,9 @@ def with_headers(response: Response, headers: dict[str, str]) -> Response:
 
 
 def with_route(response: Response, run: Run) -> Response:
-    if route := RouteDecision.objects.select_related("agent").filter(run=run).first():
+    """Adds to the answer which agent the router chose, and why."""
+    route = RouteDecision.objects.select_related("agent").filter(run=run).first()
+    if route is not None:
         response.data["route"] = route.as_json()
     return response
 
@@ -184,23 +206,31 @@ class RouteView(APIView):
     @extend_schema(operation_id="messages_route", request=SendSerializer, responses={200: RouteSerializer})
     def post(self, request: Any) -> Response:
         body = read_body(SendSerializer, request)
-        parts = intake.checked_parts(request.user, *read_message_content(body))
+        text, parts = read_message_content(body)
+        checked_parts = intake.checked_parts(request.user, text, parts)
         session_agent = None
         if body.get("session"):
             session_agent = find_session(request.user, body["session"]).agent
-        route = routing.choose_route(request.user, intake.join_part_texts(parts), session_agent=session_agent)
+        words = intake.join_part_texts(checked_parts)
+        route = routing.choose_route(request.user, words, session_agent=session_agent)
         return Response(route.as_json())
 
 
 def read_message_content(body: dict[str, Any]) -> tuple[str | None, list[Any] | None]:
     """The text of a message, or its parts."""
     message = body["message"]
-    return (message, None) if isinstance(message, str) else (None, message)
+    if isinstance(message, str):
+        return message, None
+    return None, message
 
 
 def read_message_options(body: dict[str, Any]) -> dict[str, Any]:
-    """The options of a message."""
-    return {name: body[name] for name in options.NAMES if body.get(name) is not None}
+    """The options of a message. Null means the same as an option that is not there."""
+    message_options: dict[str, Any] = {}
+    for name in options.NAMES:
+        if body.get(name) is not None:
+            message_options[name] = body[name]
+    return message_options
 
 
 def own_device(user: Any, device_id: Any) -> str | None:
@@ -219,8 +249,10 @@ def wants_stream(request: Any) -> bool:
 
 def read_stream_cursor(request: Any) -> int:
     """Where to start: Last-Event-ID, else ?after, else the beginning."""
+    # Browsers send Last-Event-ID when they connect again, to the address of the first time.
     cursor = request.headers.get("Last-Event-ID") or request.query_params.get("after") or "0"
-    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+    is_number = cursor.isascii() and cursor.isdigit()
+    if not is_number or len(cursor) > 9:
         raise Invalid(
             f"“{cursor[:40]}” is not an event number.", hint="Send the number of the last event you received."
         )
@@ -228,9 +260,9 @@ def read_stream_cursor(request: Any) -> int:
 
 
 def stream_accepted_run(acceptance: intake.Accepted, request: Any) -> StreamingHttpResponse:
-    response = event_stream(
-        acceptance.run, read_stream_cursor(request) if request.headers.get("Last-Event-ID") else 0, request
-    )
+    # Only the header counts: a POST has no `?after`.
+    after = read_stream_cursor(request) if request.headers.get("Last-Event-ID") else 0
+    response = event_stream(acceptance.run, after, request)
     response["Muster-Run"] = str(acceptance.run.pk)
     response["Muster-Session"] = str(acceptance.session.pk)
     return response
@@ -242,7 +274,8 @@ def event_stream(run: Run, after: int, request: Any) -> StreamingHttpResponse:
     It ends with the key or the login session that opened it.
     """
     standing = CredentialCheck.of(request.auth, getattr(request, "session", None))
-    content = while_good(stream.as_sse(stream.in_batches(run, after=after)), standing)
+    batches = stream.in_batches(run, after=after)
+    content = while_good(stream.as_sse(batches), standing)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=headers)
 

@@ -23,18 +23,22 @@ def choose_wait(request: Any, in_body: float | None, usual: float) -> tuple[floa
     """
     wishes = parse_prefer_header(request.headers.get("Prefer", ""))
     wait = wishes.get("wait", "")
+    # Of both preferences, the one that waits counts.
     if in_body is None and re.fullmatch(r"[0-9]{1,9}", wait):
         seconds = min(int(wait), LONGEST_WAIT_S)
         return seconds, {"Preference-Applied": f"wait={seconds}"}
     if "respond-async" in wishes:
         return None, {"Preference-Applied": "respond-async"}
-    return usual if in_body is None else in_body, {}
+    seconds_to_wait = usual if in_body is None else in_body
+    return seconds_to_wait, {}
 
 
 def parse_prefer_header(header: str) -> dict[str, str]:
     """{"respond-async": "", "wait": "10"}; of a preference that is there twice, the first counts."""
     wishes: dict[str, str] = {}
     for part in header.split(","):
-        name, _, value = part.partition(";")[0].partition("=")
+        # Parameters of a preference, which stand after a semicolon, mean nothing here.
+        preference = part.partition(";")[0]
+        name, _, value = preference.partition("=")
         wishes.setdefault(name.strip().lower(), value.strip().strip('"'))
     return wishes

@@ -48,7 +48,9 @@ RUN_SHOWN = (
 
 class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     scope = "runs"
-    scopes = {"resume": "messages:write"}  # as for POST inputs/{id}
+    # The same scope as for POST inputs/{id}.
+    scopes = {"resume": "messages:write"}
+    # Only `stream` has events; a client that asks for them elsewhere gets JSON.
     content_negotiation_class = StreamOrJson
     serializer_class = RunSerializer
     filterset_class = RunFilter
@@ -59,11 +61,14 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
 
     def get_queryset(self) -> QuerySet[Run]:
         runs = Run.objects.visible_to(self.request.user).select_related(*RUN_JOINS)
-        return runs.only(*RUN_SHOWN) if self.action == "list" else runs
+        if self.action == "list":
+            return runs.only(*RUN_SHOWN)
+        return runs
 
     def retrieve(self, request: Any, pk: Any = None) -> Response:
         """One run, with its reply once it has ended."""
-        return Response(RunSerializer(with_reply(self.get_object())).data)
+        run = with_reply(self.get_object())
+        return Response(RunSerializer(run).data)
 
     @extend_schema(
         parameters=[AFTER, OpenApiParameter("limit", int, default=500, description="At most 500.")],
@@ -72,10 +77,16 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     @action(detail=True, pagination_class=None)
     def events(self, request: Any, pk: Any = None) -> Response:
         """Stored events after a number; `next` is the address of the following page."""
-        run, after = self.get_object(), read_stream_cursor(request)
-        size = Cursor().get_page_size(request) if "limit" in request.query_params else Cursor.max_page_size
-        rows, has_more = read_page(RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq"), size)
-        url = replace_query_param(request.build_absolute_uri(), "after", rows[-1].seq) if has_more else None
+        run = self.get_object()
+        after = read_stream_cursor(request)
+        size = Cursor.max_page_size
+        if "limit" in request.query_params:
+            size = Cursor().get_page_size(request)
+        events = RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")
+        rows, has_more = read_page(events, size)
+        url = None
+        if has_more:
+            url = replace_query_param(request.build_absolute_uri(), "after", rows[-1].seq)
         return Response(EventPageSerializer({"results": rows, "next": url}).data)
 
     @extend_schema(
@@ -88,7 +99,8 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     @action(detail=True, pagination_class=None)
     def stream(self, request: Any, pk: Any = None) -> StreamingHttpResponse | Response:
         """Events as they happen, starting at a cursor, until run.finished."""
-        run, after = self.get_object(), read_stream_cursor(request)
+        run = self.get_object()
+        after = read_stream_cursor(request)
         if run.finished_at and after >= run.last_event:
             return Response(status=204)
         with count_user_stream(request.user) as respond:
@@ -97,9 +109,11 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     @extend_schema(request=CancelSerializer, responses={200: RunSerializer})
     def cancel(self, request: Any, pk: Any = None) -> Response:
         """Stop the run and its children. 409 if it has ended."""
+        # The body may be missing altogether.
         body = CancelSerializer(data=request.data or {})
         body.is_valid(raise_exception=True)
-        run = endings.cancel_run(self.get_object(), by=request.user, reason=body.validated_data.get("reason", ""))
+        reason = body.validated_data.get("reason", "")
+        run = endings.cancel_run(self.get_object(), by=request.user, reason=reason)
         return Response(RunSerializer(run).data)
 
     @extend_schema(operation_id="runs_resume", request=ResumeSerializer, responses={202: RunSerializer})
@@ -109,7 +123,8 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         Each is taken once: 409 if one was answered before, has expired or its run has ended. A key
         needs the scope `approvals:decide` to answer an approval.
         """
-        run, inputs = self.get_object(), read_body(ResumeSerializer, request)["inputs"]
+        run = self.get_object()
+        inputs = read_body(ResumeSerializer, request)["inputs"]
         answers = {as_id(one): answer for one, answer in inputs.items()}
         requests, decided = pending.find_requests(run, answers, request.user)
         if decided:
@@ -118,26 +133,31 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
             pending.send_answers(requests, decided, answers, by=request.user, source=client_address(request))
             self.audit("resumed", run, inputs=[str(one) for one in answers])
         fresh = self.get_queryset().get(pk=run.pk)
-        return Response(RunSerializer(fresh).data, status=202, headers={"Location": build_run_urls(run)["self"]})
+        location = build_run_urls(run)["self"]
+        return Response(RunSerializer(fresh).data, status=202, headers={"Location": location})
 
     @extend_schema(responses=ToolCallSerializer(many=True), filters=False)
     def tool_calls(self, request: Any, pk: Any = None) -> Response:
         """Tool calls, in the order in which they were made."""
-        return self.listed(ToolCallRecord.objects.filter(run=self.get_object()), ToolCallSerializer)
+        calls = ToolCallRecord.objects.filter(run=self.get_object())
+        return self.listed(calls, ToolCallSerializer)
 
     @extend_schema(responses=ArtifactSerializer(many=True), filters=False)
     def artifacts(self, request: Any, pk: Any = None) -> Response:
         """Files that this run made, and for the first run of a tree those of all runs below it, in order."""
-        return self.listed(Artifact.objects.shown(self.get_object(), request.user), ArtifactSerializer)
+        artifacts = Artifact.objects.shown(self.get_object(), request.user)
+        return self.listed(artifacts, ArtifactSerializer)
 
     @extend_schema(responses=RunSerializer(many=True), filters=False)
     def children(self, request: Any, pk: Any = None) -> Response:
         """Runs started by this run, in order."""
-        return self.listed(self.get_object().children.select_related(*RUN_JOINS), RunSerializer)
+        children = self.get_object().children.select_related(*RUN_JOINS)
+        return self.listed(children, RunSerializer)
 
     def listed(self, rows: QuerySet[Any], serializer: Any) -> Response:
         self.page_ordering = ("id",)
-        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(serializer(page, many=True).data)
 
 
 def as_id(text: str) -> UUID:

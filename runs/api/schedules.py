@@ -35,8 +35,12 @@ from runs.worker import webhooks
 
 from .filters import ScheduleFilter
 
-MAX_HOOK_BODY = 262_144  # bytes
-MAX_WEBHOOKS = 50  # of one person
+# Bytes.
+MAX_HOOK_BODY = 262_144
+# Of one person.
+MAX_WEBHOOKS = 50
+# Due times in one preview.
+MOST_DUE_TIMES = 100
 WEEKDAYS = OpenApiExample(
     "Weekdays at nine in Berlin",
     request_only=True,
@@ -68,6 +72,7 @@ class ScheduleViewSet(NamedViewSet):
     filterset_class = ScheduleFilter
     search_fields = ("name", "text")
     parameters = {"preview": ("count",)}
+    # These read no body: one that is sent is refused.
     bodiless = ("run_now", "pause", "resume")
 
     def get_queryset(self) -> QuerySet:
@@ -82,20 +87,18 @@ class ScheduleViewSet(NamedViewSet):
         """
         self.page_ordering = ("-due_at", "-id")
         rows = ScheduleOccurrence.objects.filter(schedule=self.get_object()).select_related("schedule")
-        return self.get_paginated_response(OccurrenceSerializer(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(OccurrenceSerializer(page, many=True).data)
 
     @extend_schema(responses=DueTimesSerializer, parameters=[COUNT])
     @action(detail=True, pagination_class=None, filterset_class=None)
     def preview(self, request: Any, name: str) -> Response:
         """The next due times, in UTC and in the schedule's zone."""
         schedule = self.get_object()
-        count = request.query_params.get("count", "10")
-        if not (count.isascii() and count.isdigit() and len(count) < 6 and int(count)):
-            raise Invalid("“count” must be a whole number from 1.")
-        due = [
-            {"due_at": moment, "due_local": local(moment, schedule.timezone)}
-            for moment in schedules.preview_due_times(schedule, min(int(count), 100))
-        ]
+        count = read_count(request)
+        due: list[dict[str, Any]] = []
+        for moment in schedules.preview_due_times(schedule, min(count, MOST_DUE_TIMES)):
+            due.append({"due_at": moment, "due_local": local(moment, schedule.timezone)})
         return Response(DueTimesSerializer({"timezone": schedule.timezone, "due": due}).data)
 
     @extend_schema(request=None, responses={202: OccurrenceSerializer})
@@ -105,7 +108,10 @@ class ScheduleViewSet(NamedViewSet):
         schedule = self.get_object()
         occurrence = schedules.run_now(schedule, by=request.user)
         self.audit("run_now", schedule)
-        headers = {"Location": reverse("run-detail", args=[occurrence.run_id])} if occurrence.run_id else {}
+        headers: dict[str, str] = {}
+        # A due time that was refused has no run.
+        if occurrence.run_id:
+            headers["Location"] = reverse("run-detail", args=[occurrence.run_id])
         return Response(OccurrenceSerializer(occurrence).data, status=202, headers=headers)
 
     @extend_schema(request=None, responses=ScheduleSerializer)
@@ -125,14 +131,26 @@ class ScheduleViewSet(NamedViewSet):
         return Response(self.get_serializer(schedule).data)
 
 
+def read_count(request: Any) -> int:
+    """The number in `?count`. Raises Invalid."""
+    count = request.query_params.get("count", "10")
+    is_number = count.isascii() and count.isdigit() and len(count) < 6
+    if not is_number or int(count) == 0:
+        raise Invalid("“count” must be a whole number from 1.")
+    return int(count)
+
+
 class ShownOnce:
     """The secret of a new row is only included in the answer to POST."""
 
     new_serializer: Any
+    # These answers are not stored for a repeated request with the same Idempotency-Key.
     secret_answers = ("create", "renew_secret")
 
     def get_serializer_class(self) -> Any:
-        return self.new_serializer if self.action == "create" else self.serializer_class  # type: ignore[attr-defined]
+        if self.action == "create":  # type: ignore[attr-defined]
+            return self.new_serializer
+        return self.serializer_class  # type: ignore[attr-defined]
 
 
 @extend_schema(examples=[ON_RUN])
@@ -148,7 +166,8 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
     filterset_fields = ["name", "kind", "enabled"]
 
     def get_queryset(self) -> QuerySet:
-        return super().get_queryset().select_related("agent", "chain", "on_agent", "on_chain")
+        triggers = super().get_queryset()
+        return triggers.select_related("agent", "chain", "on_agent", "on_chain")
 
     @extend_schema(request=TriggerSerializer, responses={201: NewTriggerSerializer})
     def create(self, request: Any, *args: Any, **kwargs: Any) -> Response:
@@ -162,7 +181,8 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
         trigger.secret = new_secret()
         trigger.save(update_fields=["secret", "updated_at"])
         self.audit("secret_renewed", trigger)
-        return Response(NewTriggerSerializer(trigger, context=self.get_serializer_context()).data)
+        context = self.get_serializer_context()
+        return Response(NewTriggerSerializer(trigger, context=context).data)
 
     @extend_schema(responses=FiringSerializer(many=True))
     @action(detail=True, filterset_fields=None)
@@ -170,7 +190,8 @@ class TriggerViewSet(ShownOnce, NamedViewSet):
         """Each firing, newest first, with the run it started or the reason why not."""
         self.page_ordering = ("-id",)
         rows = TriggerFiring.objects.filter(trigger=self.get_object())
-        return self.get_paginated_response(FiringSerializer(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(FiringSerializer(page, many=True).data)
 
 
 class HookView(APIView):
@@ -178,6 +199,7 @@ class HookView(APIView):
 
     authentication_classes: list[Any] = []
     permission_classes: list[Any] = []
+    # Services add parameters of their own to the address.
     parameters = {"post": ANYTHING}
 
     @extend_schema(
@@ -227,7 +249,8 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
             hint = "Delete some; one webhook can receive many kinds of events."
             raise Conflict(f"You already have {MAX_WEBHOOKS} webhooks.", code="too_many_webhooks", hint=hint)
         with refusals("webhook"):
-            self.audit("created", serializer.save(owner=self.request.user))
+            webhook = serializer.save(owner=self.request.user)
+            self.audit("created", webhook)
 
     def perform_update(self, serializer: Any) -> None:
         """A secret is not kept when the address changes."""
@@ -235,6 +258,7 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
             lock_row(serializer.instance)
             before = serializer.instance.url
             webhook = serializer.save()
+            # The receiver at the old address knows the secret.
             if webhook.url != before:
                 webhook.secret = new_secret()
                 webhook.save(update_fields=["secret"])
@@ -249,7 +273,8 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
     def renew_secret(self, request: Any, pk: Any = None) -> Response:
         """A new secret, shown once."""
         webhook = self.get_object()
-        webhook.secret, webhook.updated_at = new_secret(), clock.near()
+        webhook.secret = new_secret()
+        webhook.updated_at = clock.near()
         webhook.save(update_fields=["secret", "updated_at"])
         self.audit("secret_renewed", webhook)
         return Response(NewWebhookSerializer(webhook).data)
@@ -260,9 +285,12 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
         """Deliveries, newest first; ?state=dead lists those that were given up."""
         self.page_ordering = ("-id",)
         rows = WebhookDelivery.objects.filter(webhook=self.get_object())
-        if state := request.query_params.get("state"):
+        state = request.query_params.get("state")
+        if state:
+            # The column holds nine letters; a longer text matches nothing.
             rows = rows.filter(state=state[:9])
-        return self.get_paginated_response(DeliverySerializer(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(rows)
+        return self.get_paginated_response(DeliverySerializer(page, many=True).data)
 
     @extend_schema(request=None, responses={202: DeliverySerializer})
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)
@@ -271,4 +299,5 @@ class WebhookViewSet(ShownOnce, Tagged, Audited, viewsets.ModelViewSet):
         row = WebhookDelivery.objects.filter(webhook=self.get_object(), pk=delivery).first()
         if row is None:
             raise NotFound("There is no such delivery.")
-        return Response(DeliverySerializer(webhooks.send_again(row)).data, status=202)
+        sent = webhooks.send_again(row)
+        return Response(DeliverySerializer(sent).data, status=202)

@@ -34,7 +34,8 @@ class SessionViewSet(
     queryset = Session.objects.none()
 
     def get_queryset(self) -> QuerySet[Session]:
-        return Session.objects.visible_to(self.request.user).select_related("agent")
+        sessions = Session.objects.visible_to(self.request.user)
+        return sessions.select_related("agent")
 
     def perform_destroy(self, session: Session) -> None:
         """Delete the conversation; its runs are kept as history. A run in progress is stopped
@@ -43,10 +44,12 @@ class SessionViewSet(
         endings.delete_session(session, by=self.request.user, reason="its session was deleted")
 
     def perform_update(self, serializer: Any) -> None:
+        # Only a device of one's own can be set.
         own_device(self.request.user, serializer.validated_data.get("device"))
         serializer.save()
 
     @extend_schema(responses=MessageSerializer(many=True))
     def messages(self, request: Any, pk: Any = None) -> Response:
-        page = self.paginate_queryset(self.get_object().messages.order_by("seq"))
+        session = self.get_object()
+        page = self.paginate_queryset(session.messages.order_by("seq"))
         return self.get_paginated_response(MessageSerializer(page, many=True).data)

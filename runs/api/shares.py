@@ -33,14 +33,17 @@ class SharedLinkView(APIView):
     @extend_schema(operation_id="sessions_share_retrieve", responses=SharedLinkSerializer)
     def get(self, request: Any, pk: Any) -> Response:
         """404 if the conversation is not shared."""
-        return Response(SharedLinkSerializer(self.found(self.own_session(pk))).data)
+        session = self.own_session(pk)
+        return Response(SharedLinkSerializer(self.found(session)).data)
 
     @extend_schema(
         operation_id="sessions_share_update", request=SharedLinkSerializer, responses={200: SharedLinkSerializer}
     )
     def put(self, request: Any, pk: Any) -> Response:
         """Share the messages up to now. Send it again to include later messages; the address stays the same."""
-        session, body = self.own_session(pk), read_body(SharedLinkSerializer, request)
+        session = self.own_session(pk)
+        body = read_body(SharedLinkSerializer, request)
+        # Links that exist are void while this is off, and can be removed.
         if not settings.SHARED_LINKS:
             raise Forbidden(
                 "This site does not allow links to conversations.",
@@ -73,6 +76,5 @@ class SharedLinkView(APIView):
         return link
 
     def audit(self, verb: str, session: Session, **details: Any) -> None:
-        AuditEvent.record(
-            f"session.{verb}", session, actor=self.request.user, source=client_address(self.request), **details
-        )
+        source = client_address(self.request)
+        AuditEvent.record(f"session.{verb}", session, actor=self.request.user, source=source, **details)

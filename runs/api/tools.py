@@ -14,6 +14,7 @@ from agents.serializers.agents import ToolSerializer
 from registry import tool_search
 from registry.tool_search import Entry, Key
 
+# Tools that are read at once, so that their definitions are not all in memory.
 BATCH = 500
 
 
@@ -50,16 +51,20 @@ class ToolSearchView(APIView):
         """Search the catalogue, or find tools for an agent's instructions. Nothing is changed."""
         body = read_body(ToolSearchSerializer, request)
         rows = Tool.objects.usable_by(request.user).filter(enabled=True)
-        if kinds := body.get("kinds"):
+        kinds = body.get("kinds")
+        if kinds:
             rows = rows.filter(kind__in=kinds)
-        ranking = tool_search.search_tools(request.user, load_tool_entries(rows), body["text"], body["limit"])
-        keys = [match.key for match in ranking.matches]
-        tools = rows.select_related("owner", "team").in_bulk([pk for pk, _ in keys])
-        results = [
-            {"tool": tools[match.key[0]], "score": match.score, "words": match.words}
-            for match in ranking.matches
-            if match.key[0] in tools
-        ]
+        entries = load_tool_entries(rows)
+        ranking = tool_search.search_tools(request.user, entries, body["text"], body["limit"])
+        # A key is the id of a tool and the hash of its definition.
+        found_ids = [match.key[0] for match in ranking.matches]
+        tools = rows.select_related("owner", "team").in_bulk(found_ids)
+        results: list[dict[str, Any]] = []
+        for match in ranking.matches:
+            tool = tools.get(match.key[0])
+            # It may have been deleted in the meantime.
+            if tool is not None:
+                results.append({"tool": tool, "score": match.score, "words": match.words})
         return Response(ToolMatchesSerializer({"method": ranking.method, "results": results}).data)
 
 
@@ -67,9 +72,10 @@ def load_tool_entries(rows: QuerySet[Tool]) -> list[Entry]:
     """What is known of each tool. One query if all of them have been read before."""
     keys: list[Key] = list(rows.order_by("pk").values_list("pk", "definition_hash"))
     entries = tool_search.find_known_entries(keys)
-    missing = [pk for pk, hash in keys if (pk, hash) not in entries]
+    missing = [key[0] for key in keys if key not in entries]
     for start in range(0, len(missing), BATCH):
-        for tool in Tool.objects.filter(pk__in=missing[start : start + BATCH]).defer("output_schema", "source"):
+        batch = missing[start : start + BATCH]
+        for tool in Tool.objects.filter(pk__in=batch).defer("output_schema", "source"):
             entry = tool_search.build_entry(tool)
             entries[entry.key] = entry
     return [entries[key] for key in keys if key in entries]

@@ -52,14 +52,15 @@ def decide_approval(
     now = clock.near()
     fields = {"status": status, "decided_by": by, "decided_at": now, "note": note[:500], "edited_arguments": arguments}
     alive = Run.objects.live().filter(pk=approval.run_id, cancel_requested_at=None)
-    mine = Approval.objects.open().filter(pk=approval.pk, expires_at__gt=now)
-    if not mine.filter(Exists(alive)).update(**fields):
-        approval.refresh_from_db()
+    undecided = Approval.objects.open().filter(pk=approval.pk, expires_at__gt=now)
+    # One statement decides which of two decisions counts, and that its run has not been stopped.
+    is_decided = undecided.filter(Exists(alive)).update(**fields)
+    approval.refresh_from_db()
+    if not is_decided:
         raise AlreadyDecided(
             _("This approval is already %(status)s.") % {"status": why_closed(approval, now)},
             hint=_("The list of approvals says who decided, and when."),
         )
-    approval.refresh_from_db()
     call = str(approval.call_id) if approval.call_id else None
     event_data = {"id": str(approval.pk), "call": call, "status": status, "by": by.get_username(), "note": note}
     events.record_event(approval.run, "approval.decided", event_data)
@@ -79,7 +80,9 @@ def check_decider(approval: Approval, by: Any) -> None:
 def why_closed(approval: Approval, now: datetime) -> str:
     if approval.status != Approval.Status.OPEN:
         return _(approval.status)
-    return _(Approval.Status.EXPIRED) if approval.expires_at <= now else _("void: its run was stopped")
+    if approval.expires_at <= now:
+        return _(Approval.Status.EXPIRED)
+    return _("void: its run was stopped")
 
 
 def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
@@ -87,12 +90,12 @@ def check_edited(approval: Approval, arguments: dict[str, Any] | None) -> None:
     if arguments is None:
         return
     rule, value = find_argument_rule(approval, arguments)
-    problems = schema.validate(rule, value) if rule else []
-    if problems:
-        details = [
-            {"field": f"arguments{problem['path']}", "code": "schema", "message": problem["message"]}
-            for problem in problems
-        ]
+    if not rule:
+        return
+    details = []
+    for problem in schema.validate(rule, value):
+        details.append({"field": f"arguments{problem['path']}", "code": "schema", "message": problem["message"]})
+    if details:
         raise Invalid(_("The edited arguments do not match the tool's schema."), details=details)
 
 
@@ -101,30 +104,39 @@ def find_argument_rule(approval: Approval, arguments: dict[str, Any]) -> tuple[A
     deleted.
     """
     run = approval.run
-    version = run.chain_version or run.version
-    if version is None:
+    run_version = run.chain_version or run.version
+    if run_version is None:
         return None, arguments
-    spec: Any = version.read_spec()
-    step = next((one for one in spec.steps if one.key == approval.step.key), None) if approval.step else None
-    if version := approval.definition.get("version"):
-        rows = FunctionVersion.objects.filter(**version)  # the approved version runs, whatever is published by now
-        return rows.values_list("spec__input_schema", flat=True).first(), arguments
+    spec: Any = run_version.read_spec()
+    step = None
+    if approval.step:
+        step = next((each for each in spec.steps if each.key == approval.step.key), None)
+    approved_version = approval.definition.get("version")
+    if approved_version:  # it runs, whatever is published by now
+        versions = FunctionVersion.objects.filter(**approved_version)
+        return versions.values_list("spec__input_schema", flat=True).first(), arguments
     if step is None:
         tools = Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants], name=approval.tool)
         return tools.values_list("input_schema", flat=True).first(), arguments
     if step.for_each or step.target_kind == "router":
         return None, arguments  # the input of its items, or of the chosen agent, is checked when they start
     if step.target_kind == "tool":
-        return Tool.objects.filter(pk=step.target_id).values_list("input_schema", flat=True).first(), arguments
+        tools = Tool.objects.filter(pk=step.target_id)
+        return tools.values_list("input_schema", flat=True).first(), arguments
     return rule_of_target(step, arguments)
 
 
 def rule_of_target(step: StepSpec, arguments: dict[str, Any]) -> tuple[Any, Any]:
     """The input schema of the agent or chain that a step starts, in the version that it will start."""
-    target: Any = Agent if step.target_kind == "agent" else Chain
+    is_agent = step.target_kind == "agent"
+    target: Any = Agent if is_agent else Chain
     row = target.objects.filter(pk=step.target_id).select_related("published").first()
     if row is None:
         return None, arguments
-    pinned = row.versions.filter(number=step.target_version).first() if step.target_version else row.published
-    value = own_input(arguments) if step.target_kind == "agent" else arguments
-    return (pinned.read_spec().input_schema if pinned else None), value
+    version = row.published
+    if step.target_version:
+        version = row.versions.filter(number=step.target_version).first()
+    value = own_input(arguments) if is_agent else arguments
+    if version is None:
+        return None, value
+    return version.read_spec().input_schema, value

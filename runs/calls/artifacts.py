@@ -25,54 +25,61 @@ def save_artifact(
 
     Raises ToolFailed (too_many_artifacts, too_large, too_many_files, quota_exceeded, storage_failed), LeaseLost.
     """
-    if earlier := made_before(record, storage.clean_name(name), content):
+    earlier = made_before(record, storage.clean_name(name), content)
+    if earlier is not None:
         return describe_artifact(earlier.file)
-    if Artifact.objects.filter(run=executor.run).count() >= LIMIT:
+    run = executor.run
+    if Artifact.objects.filter(run=run).count() >= LIMIT:
         raise ToolFailed(f"a run can make at most {LIMIT} files", code="too_many_artifacts")
-    untrusted = executor.run.has_untrusted or record.untrusted or tool.untrusted
+    untrusted = run.has_untrusted or record.untrusted or tool.untrusted
     try:
         file = storage.store_bytes(
-            executor.run.principal_id,
+            run.principal_id,
             name,
             content,
             declared=declared,
             untrusted=untrusted,
             source=StoredFile.Source.RUN,
         )
+        event_data = {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)}
         with transaction.atomic():
-            executor.tell(
-                ("artifact.created", {**describe_artifact(file), "untrusted": untrusted, "call": str(record.pk)})
-            )
+            executor.tell(("artifact.created", event_data))
             storage.insert_file_row(file)
-            Artifact.objects.create(run=executor.run, call=record, file=file)
+            Artifact.objects.create(run=run, call=record, file=file)
     except MusterError as error:
         raise ToolFailed(f"{error} {error.hint}".strip(), code=error.code)
     except OSError:
-        log.exception("A file of the run %s could not be stored", executor.run.pk)
+        log.exception("A file of the run %s could not be stored", run.pk)
         raise ToolFailed("the file could not be stored; see the server's log", code="storage_failed")
     return describe_artifact(file)
 
 
 def within_reach(run: Run) -> list[dict[str, Any]]:
     """The files of the run's conversation, and those that the runs of its tree made, newest first."""
-    return [{**describe_artifact(file), "untrusted": file.untrusted} for file in reachable(run).order_by("-id")[:LIMIT]]
+    newest = reachable(run).order_by("-id")[:LIMIT]
+    return [{**describe_artifact(file), "untrusted": file.untrusted} for file in newest]
 
 
 def read_artifact(run: Run, file_id: str) -> bytes | None:
     """The content of one of these files; None if it is not among them."""
     file = reachable(run).filter(pk=parsed_id(file_id)).first()
-    return storage.read_stored_file(file) if file else None
+    if file is None:
+        return None
+    return storage.read_stored_file(file)
 
 
 def reachable(run: Run) -> QuerySet[StoredFile]:
     artifacts = Artifact.objects.of_tree(run)
-    sent = Attachment.objects.filter(message__session=run.session_id) if run.session_id else Attachment.objects.none()
-    ids = Q(pk__in=artifacts.values("file")) | Q(pk__in=sent.values("file"))
+    attachments = Attachment.objects.none()
+    if run.session_id:
+        attachments = Attachment.objects.filter(message__session=run.session_id)
+    ids = Q(pk__in=artifacts.values("file")) | Q(pk__in=attachments.values("file"))
     return StoredFile.objects.filter(ids, owner=run.principal_id)
 
 
 def made_before(record: ToolCallRecord, name: str, content: bytes) -> Artifact | None:
-    same = Artifact.objects.filter(call=record, file__name=name, file__sha256=hashlib.sha256(content).hexdigest())
+    sha256 = hashlib.sha256(content).hexdigest()
+    same = Artifact.objects.filter(call=record, file__name=name, file__sha256=sha256)
     return same.select_related("file").first()
 
 

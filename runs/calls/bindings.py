@@ -26,17 +26,20 @@ def of_tool(tool: ToolSpec) -> dict[str, JSON]:
     binding: dict[str, JSON] = {"hash": hash_tool(tool), "effect": tool.effect}
     if tool.kind == Tool.Kind.FUNCTION and "function" in tool.source:
         number = tool.pinned_version or tool.source.get("version")
-        rows = FunctionVersion.objects.filter(function=tool.source["function"], number=number)
-        binding["version"] = rows.values("function", "number", "sha256").first()
+        versions = FunctionVersion.objects.filter(function=tool.source["function"], number=number)
+        binding["version"] = versions.values("function", "number", "sha256").first()
     return binding
 
 
 def hash_tool(tool: ToolSpec) -> str:
     """A hash of all that decides what a call of this tool does."""
-    parts = [tool.name, tool.kind, tool.definition_hash, tool.effect, tool.source, tool.pinned_version,
-             tool.input_schema, tool.untrusted]  # fmt: skip
+    parts = [
+        tool.name, tool.kind, tool.definition_hash, tool.effect, tool.source, tool.pinned_version, tool.input_schema,
+        tool.untrusted,
+    ]  # fmt: skip
     if tool.kind in TARGETS:
-        parts.append(collect_published_content([(tool.kind, tool.source.get(tool.kind) or 0, None)]))
+        target = (tool.kind, tool.source.get(tool.kind) or 0, None)
+        parts.append(collect_published_content([target]))
     if "connection" in tool.source:
         connections = Connection.objects.filter(pk=tool.source["connection"])
         parts.append(connections.values_list("provider", "base_url", "config").first())
@@ -45,7 +48,8 @@ def hash_tool(tool: ToolSpec) -> str:
 
 def of_target(kind: str, pk: int, number: int | None) -> dict[str, JSON]:
     """The binding of a step that starts an agent or a chain."""
-    return {"hash": hash_json(collect_published_content([(kind, pk, number)]))}
+    content = collect_published_content([(kind, pk, number)])
+    return {"hash": hash_json(content)}
 
 
 def collect_published_content(targets: Iterable[Target]) -> list[JSON]:
@@ -64,12 +68,17 @@ def collect_published_content(targets: Iterable[Target]) -> list[JSON]:
             content.append([kind, pk, None])
             continue
         spec = version.read_spec()
-        tools = list(Tool.objects.filter(pk__in=[grant.tool_id for grant in spec.grants]).order_by("pk"))
-        content.append([kind, pk, version.sha256, [[tool.pk, live_definition(tool)] for tool in tools]])
-        waiting += [(tool.kind, tool.source.get(tool.kind) or 0, None) for tool in tools if tool.kind in TARGETS]
+        granted_ids = [grant.tool_id for grant in spec.grants]
+        tools = list(Tool.objects.filter(pk__in=granted_ids).order_by("pk"))
+        definitions = [[tool.pk, live_definition(tool)] for tool in tools]
+        content.append([kind, pk, version.sha256, definitions])
+        for tool in tools:
+            if tool.kind in TARGETS:
+                waiting.append((tool.kind, tool.source.get(tool.kind) or 0, None))
         if kind == "chain":
-            steps = [step for step in spec.steps if step.target_kind in TARGETS]
-            waiting += [(step.target_kind, step.target_id or 0, step.target_version) for step in steps]
+            for step in spec.steps:
+                if step.target_kind in TARGETS:
+                    waiting.append((step.target_kind, step.target_id or 0, step.target_version))
     return sorted(content, key=lambda entry: (entry[0], entry[1], str(entry[2])))
 
 
@@ -77,14 +86,19 @@ def find_target_version(kind: str, pk: int, number: int | None) -> Any:
     row = TARGETS[kind].objects.select_related("published").filter(pk=pk).first()
     if row is None:
         return None
-    return row.versions.filter(number=number).first() if number else row.published
+    if number:
+        return row.versions.filter(number=number).first()
+    return row.published
 
 
 def approved_tool(tool: ToolSpec, binding: dict[str, JSON]) -> ToolSpec | None:
     """The tool as it was approved; None if it is another by now, so that a person has to be asked again."""
-    if version := binding.get("version"):
+    version = binding.get("version")
+    if version:
         return at_version(tool, version)
-    return tool if binding.get("hash") == hash_tool(tool) else None
+    if binding.get("hash") != hash_tool(tool):
+        return None
+    return tool
 
 
 def at_version(tool: ToolSpec, version: dict[str, JSON]) -> ToolSpec | None:
@@ -111,4 +125,5 @@ def at_version(tool: ToolSpec, version: dict[str, JSON]) -> ToolSpec | None:
 
 def is_withdrawn(version: int) -> bool:
     """A version is withdrawn for a forbidden system call, which stays in the history of its executions."""
-    return Execution.objects.filter(version=version, status="violation", error__type="SystemCall").exists()
+    violations = Execution.objects.filter(version=version, status="violation", error__type="SystemCall")
+    return violations.exists()

@@ -15,8 +15,9 @@ from django.db import transaction
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from agents import schema
 from agents.exceptions import NewerFormat
-from agents.tools import CallPending, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
+from agents.tools import CallPending, OutcomeUnknown, ToolCall, ToolContext, ToolError, ToolFailed, ToolResult, ToolSpec
 from plumbing import clock, waits
 from plumbing.database import DATABASE_GONE
 from plumbing.idle_thread_pool import RestingThreads
@@ -34,18 +35,13 @@ from runs.rules.provenance import Call, Finding, Origins
 from . import (
     artifacts,
     bindings,
-    callbacks,
-    consent,
-    deciders,
-    delegation,
+    call_records,
     grants,
     hooks,
     inputs,
     offers,
     origins,
-    results,
     skills,
-    visitors,
 )
 from .call_records import (
     approval_data,
@@ -66,6 +62,9 @@ from .values import RunValues
 log = logging.getLogger(__name__)
 Outcome = ToolCallRecord.Outcome
 POOL = RestingThreads(64, "calls")
+MAX_CALLBACKS = 200  # of one function call
+# How a function ends that did not come to its end by itself.
+CUT_SHORT = frozenset(["timeout", "out_of_memory", "function_crashed", "violation", "cancelled"])
 
 
 class ToolCallExecutor:
@@ -78,8 +77,9 @@ class ToolCallExecutor:
     ) -> None:
         self.run = run
         self.lease = lease
-        tools = offers.with_search(skills.with_reader(tools), run.policy.get("allowed"))
-        self.tools = tools if not run.policy.get("step") else {**tools, COMPLETE.name: COMPLETE}
+        self.tools = offers.with_search(skills.with_reader(tools), run.policy.get("allowed"))
+        if run.policy.get("step"):
+            self.tools = {**self.tools, COMPLETE.name: COMPLETE}
         self.agent = agent
         self.hooks = hooked or hooks.Hooks(run)
         self.grants: dict[int, grants.Grant] = {}
@@ -99,16 +99,19 @@ class ToolCallExecutor:
         self.grants = grants.load_run_grants(self.run, self.tools.values())
         above = authors.above(self.run)
         self.unshared = grants.find_unshared_tools(self.grants, self.run, above)
-        self.unasked = consent.find_unconsented_tools(self.run, self.tools, above)
-        self.closed = visitors.find_tools_closed_to_visitors(self.run, self.tools)
+        self.unasked = grants.find_unconsented_tools(self.run, self.tools, above)
+        self.closed = grants.find_tools_closed_to_visitors(self.run, self.tools)
 
     def findings(self, tool: ToolSpec | None, arguments: dict[str, Any]) -> list[Finding] | None:
         """The origin of each argument; None if nothing depends on it."""
-        if tool is None or not self.run.has_untrusted or not origins.matters(tool, self.grants.get(tool.id)):
+        if tool is None or not self.run.has_untrusted:
+            return None
+        if not origins.matters(tool, self.grants.get(tool.id)):
             return None
         if self._origins is None:
             self._origins = origins.read_origins(self.run, self.tools)
-        return self._origins.examine(Call(tool.name, arguments, tool.effect, tool.input_schema))
+        call = Call(tool.name, arguments, tool.effect, tool.input_schema)
+        return self._origins.examine(call)
 
     def judge(
         self,
@@ -147,8 +150,13 @@ class ToolCallExecutor:
 
     def offered(self) -> list[str]:
         """The tools offered to the model: those that would not be refused anyway."""
-        own = [(name, tool) for name, tool in self.tools.items() if not skills.is_shown_together(tool)]
-        return [name for name, tool in own if self.judge(tool, name).mode != policy.DENY]
+        names = []
+        for name, tool in self.tools.items():
+            if skills.is_shown_together(tool):
+                continue
+            if self.judge(tool, name).mode != policy.DENY:
+                names.append(name)
+        return names
 
     # -- a turn's calls -------------------------------------------------------------------------------------------
 
@@ -161,6 +169,7 @@ class ToolCallExecutor:
         approvals = [self.approval_for(record) for record in records if record.waiting_for == "approval"]
         Approval.objects.bulk_create(approvals)
         entries = hooks.collect_hook_events(requested)
+        # By kind, each in the order of the calls: all were called before the first is refused.
         entries += [("tool.called", called_data(record)) for record in records]
         entries += [("tool.denied", denied_data(record)) for record in records if record.outcome == Outcome.DENIED]
         entries += [("tool.finished", finished_data(record)) for record in records if record.outcome == Outcome.FAILED]
@@ -181,7 +190,8 @@ class ToolCallExecutor:
         )
         findings = self.findings(tool, requested.arguments)
         subject = skills.find_requested_skill(self.tools, tool, requested.arguments)
-        decision = self.judge(subject, subject.name if subject else requested.name, findings=findings)
+        subject_name = subject.name if subject else requested.name
+        decision = self.judge(subject, subject_name, findings=findings)
         record.untrusted = self.run.has_untrusted and origins.is_derived(findings)
         refusal = hooks.record_hook_decision(record, requested)
         if decision.mode == policy.DENY:
@@ -192,16 +202,22 @@ class ToolCallExecutor:
             close_call(record, Outcome.FAILED, error=refusal_of_arguments(requested, problems))
         elif decision.mode == policy.ASK:
             record.waiting_for = "approval"
-            record.details |= {"reason": decision.reason, "findings": [one.as_json() for one in decision.findings]}
+            record.details["reason"] = decision.reason
+            record.details["findings"] = [finding.as_json() for finding in decision.findings]
         else:
             start_attempt(record)
         return record
 
     def approval_for(self, record: ToolCallRecord) -> Approval:
-        until = clock.near() + timedelta(seconds=settings.APPROVAL_S)
         is_first = record.name in self.unasked
-        default = Approval.Default.DENY if is_first or self.run.has_untrusted else settings.APPROVAL_DEFAULT
-        who_decides = {} if is_first else self.deciders(record)
+        expires_at = clock.near() + timedelta(seconds=settings.APPROVAL_S)
+        default = settings.APPROVAL_DEFAULT
+        # What an untrusted text may have asked for, or somebody else's agent, is never approved by silence.
+        if is_first or self.run.has_untrusted:
+            default = Approval.Default.DENY
+        who_decides: dict[str, Any] = {}
+        if not is_first:
+            who_decides = self.deciders(record)
         deciding_tool = skills.find_deciding_tool(self, record)
         return Approval(
             run=self.run,
@@ -212,14 +228,15 @@ class ToolCallExecutor:
             findings=record.details.pop("findings", []),
             definition=bindings.of_tool(deciding_tool),
             arguments=record.arguments,
-            expires_at=until,
+            expires_at=expires_at,
             default=default,
             **who_decides,
         )
 
     def deciders(self, record: ToolCallRecord) -> dict[str, Any]:
         """Who decides by the grant, as columns of the approval; {}: the run's person."""
-        return deciders.choose_deciders(self.run, self.grants.get(skills.find_deciding_tool(self, record).id))
+        deciding_tool = skills.find_deciding_tool(self, record)
+        return grants.choose_deciders(self.run, self.grants.get(deciding_tool.id))
 
     def perform(self, records: list[ToolCallRecord]) -> None:
         """Make every call that can be made now, in parallel. Waiting ones keep their `waiting_for`."""
@@ -264,7 +281,9 @@ class ToolCallExecutor:
 
     def answer(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result as the run's hooks leave it."""
-        return hooks.around(self, tool, record) if self.hooks.rows else self.unhooked(tool, record)
+        if self.hooks.rows:
+            return hooks.around(self, tool, record)
+        return self.unhooked(tool, record)
 
     def unhooked(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The tool's result; exceptions become typed results, except those that interrupt the run."""
@@ -272,13 +291,15 @@ class ToolCallExecutor:
             return ToolResult(ok=True, value=record.arguments.get("result"))
         if offers.is_search(tool):
             return offers.search_granted_tools(self, record.arguments)
-        return skills.read_skill(self, record) if skills.is_reader(tool) else self.made(tool, record)
+        if skills.is_reader(tool):
+            return skills.read_skill(self, record)
+        return self.made(tool, record)
 
     def made(self, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
         """The result of the tool's code."""
         call = ToolCall(id=str(record.pk), name=record.name, arguments=record.arguments, attempt=record.attempt)
         try:
-            return callbacks.in_doubt(self, tool, record, toolsets.call_tool(tool, call, self.context(tool, record)))
+            result = toolsets.call_tool(tool, call, self.context(tool, record))
         except (CallPending, LeaseLost, NewerFormat, *DATABASE_GONE):
             raise
         except ToolError as error:
@@ -288,9 +309,49 @@ class ToolCallExecutor:
             return ToolResult.failed(
                 "tool_broken", "the tool failed because of an internal error; see the server's log"
             )
+        return self.doubt_if_cut_short(tool, record, result)
+
+    def doubt_if_cut_short(self, tool: ToolSpec, record: ToolCallRecord, result: ToolResult) -> ToolResult:
+        """A function that was cut short may have done what must not be done twice."""
+        error = result.error or {}
+        code = error.get("code")
+        if result.ok or tool.kind != "function" or code not in CUT_SHORT:
+            return result
+        if tool.is_repeatable and record.pk not in self.wrote:
+            return result
+        message = f"the function was cut short ({code}); nobody knows what it had done by then"
+        return replace(result, error={**error, "code": OutcomeUnknown.code, "message": message})
 
     def context(self, tool: ToolSpec, record: ToolCallRecord) -> ToolContext:
+        """What the code of a tool may know of the run, and do in it."""
         run = self.run
+        limit_s = tool.granted_s
+
+        def ask(**question: Any) -> ToolResult:
+            return inputs.ask_question(run, record, **question)
+
+        def list_asked() -> list[dict[str, Any]]:
+            if not record.details.get("reference"):
+                return []  # it has asked nothing yet
+            return inputs.list_earlier_states(record)
+
+        def call_tool(name: str, arguments: dict[str, Any]) -> Any:
+            return self.call_from_function(record, name, arguments)
+
+        def spawn(agent: Any, text: str = "", input: Any = None, asked: Any = None) -> ToolResult:
+            return children.spawn(
+                run, agent, text=text, input=input, call=record, limit_s=limit_s, asked=asked, sources=tool.context
+            )
+
+        def start_chain(chain: Any, input: Any = None) -> ToolResult:
+            return children.spawn_chain(run, chain, input, call=record, limit_s=limit_s)
+
+        def delegate(capability: str, task: str, input: Any = None) -> Any:
+            return children.delegate(run, record, capability, task, input, limit_s=limit_s, sources=tool.context)
+
+        def emit(type: str, data: dict[str, Any]) -> None:
+            self.tell((type, {"id": str(record.pk), **data}))
+
         return ToolContext(
             user_id=run.principal_id,
             run_id=str(run.pk),
@@ -301,33 +362,21 @@ class ToolCallExecutor:
             device_id=find_run_device(run),
             is_for_visitor=run.embed is not None,
             chain=run.policy.get("chain", ""),
-            authors=lambda: authors.find_run_owners(run),
+            authors=partial(authors.find_run_owners, run),
             step=run.policy.get("step", ""),
             deadline=self.deadline(tool, record),
             is_untrusted=run.has_untrusted or record.untrusted,
             metadata=run.metadata,
             is_cancelled=self.lease.is_cancelled,
-            ask=None if record.parent_call_id else lambda **question: inputs.ask_question(run, record, **question),
-            asked=lambda: inputs.list_earlier_states(record) if record.details.get("reference") else [],
-            call_tool=lambda name, arguments: callbacks.call_from_function(self, record, name, arguments),
+            # A function cannot wait for a person: what it calls is part of its own call.
+            ask=None if record.parent_call_id else ask,
+            asked=list_asked,
+            call_tool=call_tool,
             tool_names=tuple(self.tools),
-            spawn=lambda agent, text="", input=None, asked=None: children.spawn(
-                run,
-                agent,
-                text=text,
-                input=input,
-                call=record,
-                limit_s=tool.granted_s,
-                asked=asked,
-                sources=tool.context,
-            ),
-            start_chain=lambda chain, input=None: children.spawn_chain(
-                run, chain, input, call=record, limit_s=tool.granted_s
-            ),
-            delegate=lambda capability, task, input=None: delegation.delegate(
-                run, record, capability, task, input, limit_s=tool.granted_s, sources=tool.context
-            ),
-            emit=lambda type, data: self.tell((type, {"id": str(record.pk), **data})),
+            spawn=spawn,
+            start_chain=start_chain,
+            delegate=delegate,
+            emit=emit,
             values=RunValues(run, record),
             save_file=partial(artifacts.save_artifact, self, tool, record),
             files=partial(artifacts.within_reach, run),
@@ -338,32 +387,82 @@ class ToolCallExecutor:
 
     def deadline(self, tool: ToolSpec, record: ToolCallRecord) -> datetime:
         """A callback ends no later than the call that makes it."""
-        of_caller = self.deadlines.get(record.parent_call_id) if record.parent_call_id else None
+        of_caller = None
+        if record.parent_call_id:
+            of_caller = self.deadlines.get(record.parent_call_id)
         of_run = clock.local(self.run.deadline) if self.run.deadline else None
         until = limits.deadline(timezone.now(), tool.deadline_s, of_run, of_caller)
         self.deadlines[record.pk] = until
         return until
 
     def lasts_until(self, time: datetime | None) -> bool:
-        return time is None or self.run.deadline is None or time < self.run.deadline
+        deadline = self.run.deadline
+        return time is None or deadline is None or time < deadline
+
+    # -- calls of a stored function
+
+    def call_from_function(self, parent: ToolCallRecord, name: str, arguments: dict[str, Any]) -> Any:
+        """A stored function calls a tool: recorded under its call, same policy, never waits."""
+        tool = self.tools.get(name)
+        self._origins = None  # what the function has read by now counts
+        findings = self.findings(tool, arguments)
+        decision = self.judge(tool, name, findings=findings, is_callback=True)
+        if decision.mode != policy.ALLOW or tool is None:
+            raise ToolFailed(decision.reason, code="denied")
+        problems = schema.validate(tool.input_schema, arguments)
+        if problems:
+            raise ToolFailed(
+                f"arguments of “{name}”: {problems[0]['message']}", code="invalid_arguments", details=problems
+            )
+        earlier_callbacks = ToolCallRecord.objects.filter(parent_call=parent)
+        if earlier_callbacks.count() >= MAX_CALLBACKS:
+            raise ToolFailed(f"one call may make {MAX_CALLBACKS} callbacks", code="too_many_callbacks")
+        record = ToolCallRecord(
+            id=uuid7(),
+            run=self.run,
+            parent_call=parent,
+            turn=parent.turn,
+            name=name,
+            kind=tool.kind,
+            effect=tool.effect,
+            arguments=arguments,
+            untrusted=self.run.has_untrusted and origins.is_derived(findings),
+        )
+        start_attempt(record)
+        with transaction.atomic():
+            self.tell(("tool.called", called_data(record)))
+            insert_rows(record)
+        self.called_back.add(parent.pk)
+        if not tool.is_repeatable:
+            self.wrote.add(parent.pk)
+        try:
+            result = self.answer(tool, record)
+        except CallPending as pending:
+            waits = ToolFailed(f"“{name}” would wait for a {pending.waiting_for}; a callback cannot", code="would_wait")
+            result = failure(pending.instead or waits)
+        self.settle(record, result)
+        parent.untrusted = parent.untrusted or record.untrusted  # the function may say again what it has read
+        if not result.ok:
+            error = result.error or {}
+            raise ToolFailed(error.get("message", "failed"), code=error.get("code", "tool_failed"))
+        return result.value
 
     def note_pending(self, record: ToolCallRecord, pending: CallPending) -> None:
+        until = events.format_moment(pending.until) if pending.until else None
         record.waiting_for = pending.waiting_for
-        record.details = {
-            **record.details,
-            "reference": pending.reference,
-            "until": events.format_moment(pending.until) if pending.until else None,
-        }
-        update_each([record], ("waiting_for", "details"), where=results.still_open(record))
+        record.details = {**record.details, "reference": pending.reference, "until": until}
+        update_each([record], ("waiting_for", "details"), where=call_records.still_open(record))
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.pk in self.called_back:
-            results.close_callbacks(record)
-        results.settle_call(self.run, record, result, where=self.fence())
+            call_records.close_callbacks(record)
+        call_records.settle_call(self.run, record, result, where=self.fence())
 
     def fence(self) -> dict[str, Any]:
         """What holds of the run's row while this executor may write to it."""
-        return self.lease.conditions() if isinstance(self.lease, Lease) else {"status": Run.LIVE}
+        if isinstance(self.lease, Lease):
+            return self.lease.conditions()
+        return {"status": Run.LIVE}
 
     @transaction.atomic
     def tell(self, *entries: events.Entry) -> None:

@@ -54,14 +54,29 @@ class Row:
     def of(cls, values: tuple[Any, ...]) -> "Row":
         (id, place, agent, team, tools, timeout_s, pinned, position, tool, name, enabled, source, hash) = values
         function = ToolSpec(
-            id=tool, name=name, kind="function", description="", input_schema={}, output_schema=None, effect="read",
-            source=source, definition_hash=hash, deadline_s=timeout_s, pinned_version=pinned,
-        )  # fmt: skip
-        scope = "agent" if agent else "team" if team else "site"
+            id=tool,
+            name=name,
+            kind="function",
+            description="",
+            input_schema={},
+            output_schema=None,
+            effect="read",
+            source=source,
+            definition_hash=hash,
+            deadline_s=timeout_s,
+            pinned_version=pinned,
+        )
+        scope = "site"
+        if agent:
+            scope = "agent"
+        elif team:
+            scope = "team"
         return cls(id, place, scope, tuple(tools), timeout_s, position, enabled, function)
 
     def covers(self, tool: str) -> bool:
-        return not self.tools or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+        if not self.tools:
+            return True
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
 
 @dataclass(slots=True)
@@ -88,22 +103,28 @@ class Hooks:
         self.is_cancelled = is_cancelled
 
     def at(self, place: str, tool: str = "") -> list[Row]:
-        return [row for row in self.rows if row.place == place and row.covers(tool)]
+        rows = []
+        for row in self.rows:
+            if row.place == place and row.covers(tool):
+                rows.append(row)
+        return rows
 
     def ask(self, place: str, value: Any, *, name: str, tool: str = "", **event: Any) -> Outcome:
         """Ask each hook in order. `name` is the field of the event that holds the value; a hook sees what the
         hooks before it have made of the value.
         """
         outcome = Outcome(value)
+        about = {"place": place, "agent": self.agent, "user": self.run.principal_id}
         for row in self.at(place, tool):
-            shown = {"place": place, "agent": self.agent, "user": self.run.principal_id, name: outcome.value, **event}
-            verdict = self.verdict(row, shown)
+            verdict = self.verdict(row, {**about, name: outcome.value, **event})
             outcome.notes.append(self.note(row, verdict, outcome.value, tool))
             if verdict.kind == DENY:
-                outcome.kind, outcome.reason = DENY, verdict.reason or f"the hook “{row.function.name}” denied it"
+                outcome.kind = DENY
+                outcome.reason = verdict.reason or f"the hook “{row.function.name}” denied it"
                 return outcome
             if verdict.kind == REPLACE and verdict.value != outcome.value:
-                outcome.kind, outcome.value = REPLACE, verdict.value
+                outcome.kind = REPLACE
+                outcome.value = verdict.value
         return outcome
 
     def verdict(self, row: Row, event: dict[str, Any]) -> Verdict:
@@ -129,29 +150,43 @@ class Hooks:
         spec = find_called_version(row.function).spec
         if row.scope != "site" and (spec.allowed_hosts or spec.secrets):
             raise ValueError("only hooks of the site may use web hosts or secrets")
+        more = {"is_cancelled": self.is_cancelled} if self.is_cancelled else {}
         context = ToolContext(
-            user_id=self.run.principal_id, run_id=str(self.run.pk), agent=self.agent, deadline=self.run.deadline,
+            user_id=self.run.principal_id,
+            run_id=str(self.run.pk),
+            agent=self.agent,
+            deadline=self.run.deadline,
             is_for_visitor=self.run.embed is not None,
-            **({"is_cancelled": self.is_cancelled} if self.is_cancelled else {}),
-        )  # fmt: skip
+            **more,
+        )
         call = ToolCall(str(uuid4()), row.function.name, {ARGUMENT: event})
         result = toolsets.call_tool(row.function, call, context)
-        if (result.error or {}).get("code") == "violation" and result.keep is not None:
+        code = (result.error or {}).get("code")
+        if code == "violation" and result.keep is not None:
             result.keep()  # reports and withdraws the function
         return result
 
     def note(self, row: Row, verdict: Verdict, before: Any, tool: str) -> dict[str, Any]:
         """What is recorded: never the value itself, only its hash and size."""
-        about = {"sha256": hash_json(before), "size": len(json.dumps(before, default=str))}
-        return {
-            "hook": row.id, "place": row.place, "scope": row.scope, "function": row.function.name,
-            "verdict": verdict.kind, "reason": verdict.reason, **({"tool": tool} if tool else {}),
-            **(about if verdict.kind == REPLACE else {}),
-        }  # fmt: skip
+        note = {
+            "hook": row.id,
+            "place": row.place,
+            "scope": row.scope,
+            "function": row.function.name,
+            "verdict": verdict.kind,
+            "reason": verdict.reason,
+        }
+        if tool:
+            note["tool"] = tool
+        if verdict.kind == REPLACE:
+            note["sha256"] = hash_json(before)
+            note["size"] = len(json.dumps(before, default=str))
+        return note
 
 
 def deny_failed_hook(row: Row, why: str) -> Verdict:
-    return Verdict(DENY, reason=f"the hook “{row.function.name}” could not decide: {why}"[: verdicts.REASON_LIMIT])
+    reason = f"the hook “{row.function.name}” could not decide: {why}"
+    return Verdict(DENY, reason=reason[: verdicts.REASON_LIMIT])
 
 
 def load_hooks(
@@ -160,10 +195,16 @@ def load_hooks(
     """The hooks of this run. Costs no statement where the claim of the run has seen that there are none; `is_new`:
     its agent was chosen after the claim.
     """
-    if run.seen is not None and not run.seen.is_hooked and not is_new:
+    has_none = run.seen is not None and not run.seen.is_hooked
+    if has_none and not is_new:
         return Hooks(run)
-    rows = map(Row.of, OF_AGENT.all(agent=run.agent_id or 0))
+    rows = [Row.of(values) for values in OF_AGENT.all(agent=run.agent_id or 0)]
     return Hooks(run, rows, agent=agent, is_cancelled=is_cancelled)
+
+
+def describe_called_tool(tool: ToolSpec) -> dict[str, Any]:
+    """What a hook is shown of the tool."""
+    return {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
 
 
 # -- tool calls -------------------------------------------------------------------------------------------------------
@@ -182,27 +223,29 @@ class Checked:
 
 
 def before(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any]) -> Outcome:
-    shown = {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
-    return hooks.ask("before_tool", arguments, name="arguments", tool=tool.name, called=shown)
+    called = describe_called_tool(tool)
+    return hooks.ask("before_tool", arguments, name="arguments", tool=tool.name, called=called)
 
 
 def after(hooks: Hooks, tool: ToolSpec, arguments: dict[str, Any], result: ToolResult) -> tuple[ToolResult, Outcome]:
     """The result after the hooks. If they replace or withhold its value, its printed text is removed too."""
-    shown = {"name": tool.name, "kind": tool.kind, "effect": tool.effect}
-    value = result.value if result.ok else (result.error or {}).get("message", "")
+    called = describe_called_tool(tool)
+    error = result.error or {}
+    value = result.value if result.ok else error.get("message", "")
     outcome = hooks.ask(
-        "after_tool", value, name="result", tool=tool.name, called=shown, arguments=arguments, ok=result.ok
+        "after_tool", value, name="result", tool=tool.name, called=called, arguments=arguments, ok=result.ok
     )
     if outcome.kind == DENY:
-        is_unknown = (result.error or {}).get("code") == OutcomeUnknown.code
+        is_unknown = error.get("code") == OutcomeUnknown.code
+        code = OutcomeUnknown.code if is_unknown else "result_withheld"
         message = f"the call was made, and its result is withheld: {outcome.reason}"
-        error = {"code": OutcomeUnknown.code if is_unknown else "result_withheld", "message": message}
-        result = replace(result, ok=False, value=None, error=error, printed="")
+        withheld = {"code": code, "message": message}
+        result = replace(result, ok=False, value=None, error=withheld, printed="")
     elif outcome.kind == REPLACE and result.ok:
         result = replace(result, value=outcome.value, printed="")
     elif outcome.kind == REPLACE:
-        error = {"code": (result.error or {}).get("code", "tool_failed"), "message": str(outcome.value)}
-        result = replace(result, error=error, printed="")
+        replaced = {"code": error.get("code", "tool_failed"), "message": str(outcome.value)}
+        result = replace(result, error=replaced, printed="")
     return result, outcome
 
 
@@ -210,19 +253,29 @@ def check_calls_by_hooks(executor: Any, requested: Iterable[Any]) -> list[Any]:
     """The model's calls after their hooks, before they are recorded and judged. A call that policy refuses anyway is
     not shown to a hook.
     """
-    return [check_call_by_hooks(executor, call) for call in requested] if executor.hooks.rows else list(requested)
+    calls = list(requested)
+    if not executor.hooks.rows:
+        return calls
+    return [check_call_by_hooks(executor, call) for call in calls]
 
 
 def check_call_by_hooks(executor: Any, call: Any) -> Any:
     tool = executor.tools.get(call.name)
-    if tool is None or call.problem or executor.judge(tool, call.name).mode == policy.DENY:
+    if tool is None or call.problem:
+        return call
+    decision = executor.judge(tool, call.name)
+    if decision.mode == policy.DENY:
         return call
     outcome = before(executor.hooks, tool, call.arguments)
     return Checked(call.id, call.name, outcome.value, "", outcome, call.arguments)
 
 
 def collect_hook_events(requested: Iterable[Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [event for call in requested if isinstance(call, Checked) for event in call.outcome.events]
+    events = []
+    for call in requested:
+        if isinstance(call, Checked):
+            events += call.outcome.events
+    return events
 
 
 def record_hook_decision(record: ToolCallRecord, requested: Any) -> str:
@@ -230,24 +283,32 @@ def record_hook_decision(record: ToolCallRecord, requested: Any) -> str:
     if not isinstance(requested, Checked):
         return ""
     write_hook_notes(record, requested.outcome, requested.asked)
-    return requested.outcome.reason if requested.outcome.kind == DENY else ""
+    if requested.outcome.kind == DENY:
+        return requested.outcome.reason
+    return ""
 
 
 def write_hook_notes(record: ToolCallRecord, outcome: Outcome, arguments: dict[str, Any]) -> None:
     """`hooks` says that the arguments were checked, `asked` keeps those of the model if a hook replaced them."""
-    changed = {"asked": arguments} if outcome.kind == REPLACE else {}
-    record.details = {**record.details, "hooks": outcome.notes, **changed}
+    details = {**record.details, "hooks": outcome.notes}
+    if outcome.kind == REPLACE:
+        details["asked"] = arguments
+    record.details = details
 
 
 def around(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> ToolResult:
     """Make a call with its hooks. Calls of functions, steps of chains and arguments that a person edited are checked
     here; those of a model were checked before they were judged.
     """
-    if "hooks" not in record.details and (refusal := check_now(executor, tool, record)):
-        return ToolResult.failed("denied_by_hook", refusal)
-    result, outcome = after(executor.hooks, tool, record.arguments, executor.unhooked(tool, record))
+    if "hooks" not in record.details:
+        refusal = check_now(executor, tool, record)
+        if refusal:
+            return ToolResult.failed("denied_by_hook", refusal)
+    result = executor.unhooked(tool, record)
+    result, outcome = after(executor.hooks, tool, record.arguments, result)
     if outcome.notes:
-        result = replace(result, details={**result.details, "hooks": [*record.details["hooks"], *outcome.notes]})
+        notes = [*record.details["hooks"], *outcome.notes]
+        result = replace(result, details={**result.details, "hooks": notes})
     if outcome.events:
         executor.tell(*outcome.events)
     return result
@@ -266,13 +327,20 @@ def check_now(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
         executor.tell(*outcome.events)
     if outcome.kind == DENY:
         return outcome.reason
-    return judged_again(executor, tool, record) if outcome.kind == REPLACE else ""
+    if outcome.kind == REPLACE:
+        return judged_again(executor, tool, record)
+    return ""
 
 
 def judged_again(executor: Any, tool: ToolSpec, record: ToolCallRecord) -> str:
-    if problems := schema.validate(tool.input_schema, record.arguments):
+    problems = schema.validate(tool.input_schema, record.arguments)
+    if problems:
         return f"a hook replaced the arguments by invalid ones: {problems[0]['message']}"
     findings = executor.findings(tool, record.arguments)
-    decision = executor.judge(tool, record.name, findings=findings, is_callback=record.parent_call_id is not None)
-    record.untrusted = record.untrusted or (executor.run.has_untrusted and origins.is_derived(findings))
-    return "" if decision.mode == policy.ALLOW else f"with the arguments of a hook: {decision.reason}"
+    is_callback = record.parent_call_id is not None
+    decision = executor.judge(tool, record.name, findings=findings, is_callback=is_callback)
+    if executor.run.has_untrusted and origins.is_derived(findings):
+        record.untrusted = True
+    if decision.mode == policy.ALLOW:
+        return ""
+    return f"with the arguments of a hook: {decision.reason}"

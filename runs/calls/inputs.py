@@ -44,20 +44,21 @@ def ask_question(run: Run, record: ToolCallRecord, key: str = "", **question: An
 
 def list_earlier_states(record: ToolCallRecord) -> list[dict[str, Any]]:
     """The `state` of each question that this call has asked, oldest first."""
-    rows = InputRequest.objects.filter(call=record).order_by("id")
-    return [state for state in rows.values_list("state", flat=True) if state is not None]
+    questions = InputRequest.objects.filter(call=record).order_by("id")
+    states = questions.values_list("state", flat=True)
+    return [state for state in states if state is not None]
 
 
 def is_closed(record: ToolCallRecord) -> bool:
     """Has every question of this call been answered, or has its time passed?"""
-    return not InputRequest.objects.open().filter(call=record, expires_at__gt=clock.Now()).exists()
+    open_questions = InputRequest.objects.open().filter(call=record, expires_at__gt=clock.Now())
+    return not open_questions.exists()
 
 
 @transaction.atomic
 def create_input_request(run: Run, record: ToolCallRecord, *, timeout_s: float, **fields: Any) -> InputRequest:
-    request = InputRequest(
-        run=run, call=record, name=record.name, expires_at=clock.near() + timedelta(seconds=timeout_s), **fields
-    )
+    expires_at = clock.near() + timedelta(seconds=timeout_s)
+    request = InputRequest(run=run, call=record, name=record.name, expires_at=expires_at, **fields)
     lock_run(run.pk)
     request.save(force_insert=True)
     events.record_event(run, "input.requested", requested_data(request))
@@ -90,7 +91,8 @@ def answered_data(request: InputRequest, status: str, by: str) -> dict[str, Any]
 @transaction.atomic
 def expire_input_request(request: InputRequest) -> None:
     lock_run(request.run_id)
-    if InputRequest.objects.open().filter(pk=request.pk).update(status=Status.EXPIRED, answered_at=clock.near()):
+    still_open = InputRequest.objects.open().filter(pk=request.pk)
+    if still_open.update(status=Status.EXPIRED, answered_at=clock.near()):
         events.record_event(request.run, "input.answered", answered_data(request, Status.EXPIRED, ""))
     request.refresh_from_db()
 
@@ -99,12 +101,12 @@ def answer_input_request(
     request: InputRequest, *, by: Any, value: Any = None, error: dict[str, str] | None = None
 ) -> InputRequest:
     """Send the answer, or with `error` {"code", "message"} a failure. Raises Invalid, AlreadyAnswered."""
-    if error is None and request.schema is not None and (problems := schema.validate(request.schema, value)):
-        details = [
-            {"field": f"value{problem['path']}", "code": "schema", "message": problem["message"]}
-            for problem in problems
-        ]
-        raise Invalid("The answer does not match its schema.", code="invalid_answer", details=details)
+    if error is None and request.schema is not None:
+        details = []
+        for problem in schema.validate(request.schema, value):
+            details.append({"field": f"value{problem['path']}", "code": "schema", "message": problem["message"]})
+        if details:
+            raise Invalid("The answer does not match its schema.", code="invalid_answer", details=details)
     return close_input_request(request, Status.ANSWERED, by=by, value=value, error=error)
 
 
@@ -118,11 +120,11 @@ def close_input_request(request: InputRequest, status: str, *, by: Any, **fields
     lock_run(request.run_id)
     now = clock.near()
     alive = Run.objects.live().filter(pk=request.run_id, cancel_requested_at=None)
-    mine = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
-    if not mine.update(status=status, answered_by=by, answered_at=now, **fields):
-        request.refresh_from_db()
-        raise AlreadyAnswered(hint="GET it to see its status.")
+    still_open = InputRequest.objects.open().filter(Exists(alive), pk=request.pk, expires_at__gt=now)
+    is_closed_now = still_open.update(status=status, answered_by=by, answered_at=now, **fields)
     request.refresh_from_db()
+    if not is_closed_now:
+        raise AlreadyAnswered(hint="GET it to see its status.")
     events.record_event(request.run, "input.answered", answered_data(request, status, by.get_username()))
     endings.wake(request.run_id)
     return request

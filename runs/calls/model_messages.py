@@ -36,7 +36,8 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
     session = run.session
     messages = [{"role": "system", "content": instructions(run, spec, memory)}]
     if session is None:
-        return [*messages, {"role": "user", "content": json.dumps(run.input)}]
+        messages.append({"role": "user", "content": json.dumps(run.input)})
+        return messages
     own = own_messages(run)
     files = parts.load_message_files(own, run.principal_id)
     current = [as_message(message, files) for message in own]
@@ -48,26 +49,28 @@ def opening(run: Run, spec: AgentSpec, memory: str = "") -> list[dict[str, Any]]
 
 def as_told(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages for a program outside, without what only the normaliser of requests needs."""
-    return [{name: value for name, value in message.items() if name in TOLD} for message in messages]
+    messages_of_program = []
+    for message in messages:
+        messages_of_program.append({name: value for name, value in message.items() if name in TOLD})
+    return messages_of_program
 
 
 def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
-    sections = [spec.system_prompt]
     session = run.session
+    is_session_untrusted = session is not None and session.has_untrusted
+    sections = [spec.system_prompt]
     if session is not None and session.summary and spec.session_context != "none":
-        summary = (
-            untrusted_tags.mark_untrusted(session.summary, "summary") if session.has_untrusted else session.summary
-        )
+        summary = mark_if(session.has_untrusted, session.summary, "summary")
         sections.append(f"Summary of the conversation so far:\n{summary}")
-    sections.append(memory)
-    if context := run.policy.get("context"):
-        sections.append(
-            f"Context:\n{untrusted_tags.mark_untrusted(context, 'context') if run.has_untrusted else context}"
-        )
+    if memory:
+        sections.append(memory)
+    context = run.policy.get("context")
+    if context:
+        sections.append(f"Context:\n{mark_if(run.has_untrusted, context, 'context')}")
     if run.input is not None:
         text = json.dumps(run.input, ensure_ascii=False)
-        sections.append(f"Input:\n{untrusted_tags.mark_untrusted(text, 'input') if run.has_untrusted else text}")
-    if run.has_untrusted or (session is not None and session.has_untrusted):
+        sections.append(f"Input:\n{mark_if(run.has_untrusted, text, 'input')}")
+    if run.has_untrusted or is_session_untrusted:
         sections.append(untrusted_tags.NOTE)
     if spec.output_schema:
         schema = json.dumps(spec.output_schema, ensure_ascii=False)
@@ -75,13 +78,18 @@ def instructions(run: Run, spec: AgentSpec, memory: str = "") -> str:
     return "\n\n".join(section for section in sections if section)
 
 
+def mark_if(is_untrusted: bool, text: str, name: str) -> str:
+    """The text, in the tags of untrusted content if it is that."""
+    return untrusted_tags.mark_untrusted(text, name) if is_untrusted else text
+
+
 def own_messages(run: Run) -> list[Message]:
     """The user's message of this run (and, in an interrupted session, nothing else)."""
-    return [
-        message
-        for message in OF_RUN.all(session=run.session_id, run=run.pk)
-        if message.role != Message.Role.ASSISTANT and NOT_SHOWN not in message.metadata
-    ]
+    own = []
+    for message in OF_RUN.all(session=run.session_id, run=run.pk):
+        if message.role != Message.Role.ASSISTANT and NOT_SHOWN not in message.metadata:
+            own.append(message)
+    return own
 
 
 def list_earlier_messages(run: Run, spec: AgentSpec, own: list[Message]) -> list[dict[str, Any]]:
@@ -92,14 +100,18 @@ def list_earlier_messages(run: Run, spec: AgentSpec, own: list[Message]) -> list
     """
     session = run.session
     assert session is not None
-    rows = (
-        Message.objects.filter(session_id=session.pk, seq__gt=session.summarised_to)
-        .exclude(run_id__in=[run.pk, *parse_run_ids(run.metadata.get("instead_of"))])
-        .exclude(role=Message.Role.USER, seq__gt=own[0].seq if own else session.last_seq)
-        .order_by("-seq")[: most_messages(spec)]
-    )
-    kept = list(iterate_fitting_messages(newest_first(rows), spec.context_tokens * CHARS_PER_TOKEN, run.principal_id))
-    return [message for shown in reversed(kept) for message in shown]
+    replaced_runs = parse_run_ids(run.metadata.get("instead_of"))
+    last_seq = own[0].seq if own else session.last_seq
+    rows = Message.objects.filter(session_id=session.pk, seq__gt=session.summarised_to)
+    rows = rows.exclude(run_id__in=[run.pk, *replaced_runs])
+    rows = rows.exclude(role=Message.Role.USER, seq__gt=last_seq)
+    rows = rows.order_by("-seq")[: most_messages(spec)]
+    budget = spec.context_tokens * CHARS_PER_TOKEN
+    fitting = list(iterate_fitting_messages(newest_first(rows), budget, run.principal_id))
+    messages = []
+    for shown in reversed(fitting):
+        messages += shown
+    return messages
 
 
 def newest_first(rows: Iterable[Message]) -> list[Message]:
@@ -108,12 +120,18 @@ def newest_first(rows: Iterable[Message]) -> list[Message]:
     begins: dict[Any, int] = {}
     for row in rows:  # newest first, so that the oldest run with a message decides
         begins[row.run_id or row.pk] = row.seq
-    return sorted(rows, key=lambda row: (begins[row.run_id or row.pk], row.seq), reverse=True)
+
+    def find_place(row: Message) -> tuple[int, int]:
+        return begins[row.run_id or row.pk], row.seq
+
+    return sorted(rows, key=find_place, reverse=True)
 
 
 def most_messages(spec: AgentSpec) -> int:
     """How many earlier messages are shown; with a summary also those waiting for its next update."""
-    waiting = max(spec.context_messages // 2, 1) if spec.session_context == "summary" else 0
+    if spec.session_context != "summary":
+        return spec.context_messages
+    waiting = max(spec.context_messages // 2, 1)
     return spec.context_messages + waiting
 
 
@@ -124,7 +142,7 @@ def iterate_fitting_messages(rows: Iterable[Message], budget: int, owner_id: Any
     for row in rows:
         shown = earlier_calls(row)
         if not is_silent(row):
-            shown = [*shown, as_message(row, files)]
+            shown.append(as_message(row, files))
         budget -= sum(measure_model_message(message) for message in shown)
         if budget < 0:
             return
@@ -135,18 +153,21 @@ def earlier_calls(row: Message) -> list[dict[str, Any]]:
     """Tool calls that led to an earlier reply, as the model made them."""
     if row.role != Message.Role.ASSISTANT or not row.tool_calls:
         return []
-    calls = [{key: call[key] for key in ("id", "name", "arguments")} for call in row.tool_calls]
-    results = [
-        {"role": "tool", "tool_call_id": call["id"], "name": call["name"], "content": call.get("result", "")}
-        for call in row.tool_calls
-    ]
+    calls, results = [], []
+    for call in row.tool_calls:
+        id, name = call["id"], call["name"]
+        calls.append({"id": id, "name": name, "arguments": call["arguments"]})
+        results.append({"role": "tool", "tool_call_id": id, "name": name, "content": call.get("result", "")})
     return [{"role": "assistant", "content": "", "tool_calls": calls, "is_earlier": True}, *results]
 
 
 def is_silent(row: Message) -> bool:
     """Whether there is nothing to show of it: models refuse an empty message of the assistant."""
-    says_something = any(part.get("text") or part.get("type") != "text" for part in row.content)
-    return NOT_SHOWN in row.metadata or (row.role == Message.Role.ASSISTANT and not says_something)
+    if NOT_SHOWN in row.metadata:
+        return True
+    if row.role != Message.Role.ASSISTANT:
+        return False
+    return not any(part.get("text") or part.get("type") != "text" for part in row.content)
 
 
 def as_message(row: Message, files: parts.Files) -> dict[str, Any]:
@@ -154,7 +175,8 @@ def as_message(row: Message, files: parts.Files) -> dict[str, Any]:
 
 
 def measure_model_message(message: dict[str, Any]) -> int:
-    return parts.measure_content(message["content"]) + len(json.dumps(message.get("tool_calls", "")))
+    calls = json.dumps(message.get("tool_calls", ""))
+    return parts.measure_content(message["content"]) + len(calls)
 
 
 def answers(run: Run) -> list[ModelCall]:
@@ -176,8 +198,10 @@ def turns(run: Run, answered: Iterable[ModelCall]) -> list[dict[str, Any]]:
     shown: list[dict[str, Any]] = []
     for call in answered:
         response = call.response or {}
-        shown += turn_messages(response.get("text", ""), records.get(call.turn, []), response.get("kept"))
-        if note := response.get("note"):
+        of_turn = records.get(call.turn, [])
+        shown += turn_messages(response.get("text", ""), of_turn, response.get("kept"))
+        note = response.get("note")
+        if note:
             shown.append({"role": "user", "content": note})
         if warned.get("turn") == call.turn:
             shown.append({"role": "user", "content": warned["reason"]})
@@ -188,14 +212,16 @@ def turn_messages(
     text: str, records: Iterable[ToolCallRecord], kept: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """`kept`: what the model's server wants back with this turn."""
-    records = list(records)
-    calls = [{"id": call_id(record), "name": record.name, "arguments": record.arguments} for record in records]
+    calls, results = [], []
+    for record in records:
+        calls.append({"id": call_id(record), "name": record.name, "arguments": record.arguments})
+        results.append(result_message(record))
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if kept:
         message["kept"] = kept
     if calls:
         message["tool_calls"] = calls
-    return [message, *(result_message(record) for record in records)]
+    return [message, *results]
 
 
 def call_id(record: ToolCallRecord) -> str:
@@ -203,29 +229,26 @@ def call_id(record: ToolCallRecord) -> str:
 
 
 def result_message(record: ToolCallRecord) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id(record), "name": record.name, "content": result_text(record)}
+    content = result_text(record)
+    return {"role": "tool", "tool_call_id": call_id(record), "name": record.name, "content": content}
 
 
 def result_text(record: ToolCallRecord, limit: int = RESULT_LIMIT) -> str:
     """A result as shown to a model: cut if it is long (and saying so), marked if it is untrusted."""
-    if record.outcome == ToolCallRecord.Outcome.OK:
-        value = record.result
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    else:
-        text = json.dumps({"error": record.error or {"code": record.outcome}}, ensure_ascii=False)
+    shown = record.result
+    if record.outcome != ToolCallRecord.Outcome.OK:
+        shown = {"error": record.error or {"code": record.outcome}}
+    text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
     if len(text) > limit:
         text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-    return untrusted_tags.mark_untrusted(text, record.name) if record.untrusted else text
+    return mark_if(record.untrusted, text, record.name)
 
 
 def remembered_calls(records: Iterable[ToolCallRecord]) -> list[dict[str, Any]]:
     """A run's calls in the short form that is stored with its reply for later turns."""
-    return [
-        {
-            "id": call_id(record),
-            "name": record.name,
-            "arguments": record.arguments,
-            "result": result_text(record, REMEMBERED_LIMIT),
-        }
-        for record in records
-    ]
+    remembered = []
+    for record in records:
+        result = result_text(record, REMEMBERED_LIMIT)
+        call = {"id": call_id(record), "name": record.name, "arguments": record.arguments, "result": result}
+        remembered.append(call)
+    return remembered

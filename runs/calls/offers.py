@@ -76,11 +76,15 @@ def with_search(tools: dict[str, ToolSpec], allowed: Iterable[str] | None) -> di
     """The tools, with `search_tools` added if there are more than a model should be shown. `allowed`:
     the names that the step's policy allows; None for all.
     """
-    shown = {name for name, tool in tools.items() if not skills.is_shown_together(tool)}
-    candidates = shown if allowed is None else shown & set(allowed)
-    if len(candidates) <= settings.TOOLS_SHOWN or SEARCH.name in tools:
+    if SEARCH.name in tools:
         return tools
-    return {**tools, SEARCH.name: replace(SEARCH, description=describe_tool_search(tools))}
+    candidates = {name for name, tool in tools.items() if not skills.is_shown_together(tool)}
+    if allowed is not None:
+        candidates &= set(allowed)
+    if len(candidates) <= settings.TOOLS_SHOWN:
+        return tools
+    search = replace(SEARCH, description=describe_tool_search(tools))
+    return {**tools, SEARCH.name: search}
 
 
 def describe_tool_search(tools: dict[str, ToolSpec]) -> str:
@@ -88,61 +92,79 @@ def describe_tool_search(tools: dict[str, ToolSpec]) -> str:
     model knows what it can search for.
     """
     groups = Counter(name.partition("_")[0] for name in tools)
-    named = ", ".join(f"{name} ({number})" for name, number in sorted(groups.most_common(GROUPS)))
-    return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {named}."
+    largest = sorted(groups.most_common(GROUPS))
+    listed = ", ".join(f"{name} ({number})" for name, number in largest)
+    return f"{SEARCH.description} There are {len(tools)} tools, here by the first part of their names: {listed}."
 
 
 def build_offer(executor: Any, records: Sequence[ToolCallRecord]) -> Offer:
     """The tools that the model is shown in the next turn."""
+    skill_tools = skills.list_skill_tools(executor)
     search = executor.tools.get(SEARCH.name)
     if not is_search(search):
-        return Offer(executor.offered(), skills.list_skill_tools(executor))
+        return Offer(executor.offered(), skill_tools)
     core = list(iterate_core_tools(executor))
-    names = [name for name in list_found_tools(records) if name not in core and is_usable(executor, name)]
-    return Offer(
-        core, (*skills.list_skill_tools(executor), search, *(executor.tools[name] for name in names[-MOST_FOUND:]))
-    )
+    found_tools = []
+    for name in list_found_tools(records):
+        if name not in core and is_usable(executor, name):
+            found_tools.append(executor.tools[name])
+    return Offer(core, (*skill_tools, search, *found_tools[-MOST_FOUND:]))
 
 
 def is_search(tool: ToolSpec | None) -> bool:
-    return tool is not None and tool.kind == SEARCH.kind and tool.name == SEARCH.name
+    if tool is None or tool.kind != SEARCH.kind:
+        return False
+    return tool.name == SEARCH.name
 
 
 def iterate_core_tools(executor: Any) -> Iterator[str]:
     room = CORE
     for name, tool in executor.tools.items():
         is_builtin = tool.kind == SEARCH.kind
-        if (is_builtin or room) and is_granted(tool) and is_usable(executor, name):
-            room -= not is_builtin
+        if not is_builtin and room == 0:
+            continue
+        if is_granted(tool) and is_usable(executor, name):
+            if not is_builtin:
+                room -= 1
             yield name
 
 
 def is_granted(tool: ToolSpec) -> bool:
     """Whether the tool comes from a grant: not one of the runner's own, of the caller or of a skill."""
-    return bool(tool.id) and tool.kind not in (caller_tools.KIND, skills.KIND)
+    if tool.kind in (caller_tools.KIND, skills.KIND):
+        return False
+    return bool(tool.id)
 
 
 def is_usable(executor: Any, name: str) -> bool:
-    return name in executor.tools and executor.judge(executor.tools[name], name).mode != policy.DENY
+    tool = executor.tools.get(name)
+    if tool is None:
+        return False
+    return executor.judge(tool, name).mode != policy.DENY
 
 
 def list_found_tools(records: Sequence[ToolCallRecord]) -> list[str]:
     """The tools that this run's searches found, in the order in which they were found."""
-    results = [
-        one.result for one in records if one.name == SEARCH.name and one.outcome == "ok" and one.kind == "builtin"
-    ]
-    return list(dict.fromkeys(tool["name"] for result in results for tool in result["tools"]))
+    names: dict[str, None] = {}  # a dictionary keeps its order, and each name once
+    for record in records:
+        is_search_call = record.name == SEARCH.name and record.kind == "builtin"
+        if is_search_call and record.outcome == "ok":
+            names.update((tool["name"], None) for tool in record.result["tools"])
+    return list(names)
 
 
 def search_granted_tools(executor: Any, arguments: dict[str, Any]) -> ToolResult:
     """The granted tools that fit the query, best first."""
-    usable = {name: tool for name, tool in executor.tools.items() if is_granted(tool) and is_usable(executor, name)}
-    by_key = {tool_search.build_tool_key(tool): tool for tool in usable.values()}
-    entries = [tool_search.build_entry(tool) for tool in usable.values()]
-    ranking = tool_search.search_tools(
-        executor.run.principal, entries, arguments["query"], arguments.get("limit", RESULTS)
-    )
-    tools = [by_key[match.key] for match in ranking.matches]
-    shown = [{"name": tool.name, "description": tool.description[:SHORT]} for tool in tools]
+    by_key, entries = {}, []
+    for name, tool in executor.tools.items():
+        if is_granted(tool) and is_usable(executor, name):
+            by_key[tool_search.build_tool_key(tool)] = tool
+            entries.append(tool_search.build_entry(tool))
+    limit = arguments.get("limit", RESULTS)
+    ranking = tool_search.search_tools(executor.run.principal, entries, arguments["query"], limit)
+    shown = []
+    for match in ranking.matches:
+        tool = by_key[match.key]
+        shown.append({"name": tool.name, "description": tool.description[:SHORT]})
     hint = "You can call these tools now." if shown else "No tool fits. Try other words."
     return ToolResult(ok=True, value={"tools": shown, "hint": hint})

@@ -48,7 +48,8 @@ def read_rows(run: Run, tools: Mapping[str, ToolSpec], origins: Origins) -> Orig
     mark_tasks(origins, line)
     rows = list_line_calls(line)
     for row in rows[:MOST]:
-        origins.record(describe_call(row, tools), row.result if row.outcome == row.Outcome.OK else [row.error])
+        answer = row.result if row.outcome == row.Outcome.OK else [row.error]
+        origins.record(describe_call(row, tools), answer)
     if len(rows) > MOST:
         origins.distrust()
     return origins
@@ -60,22 +61,37 @@ def add_user_texts(origins: Origins, line: list[Run]) -> None:
     for message in sent_along(root):
         origins.mark([join_part_texts(message.content), message.tool_calls], SENT)
     for message in list_user_messages(root):
-        if message.untrusted:
-            origins.mark(join_part_texts(message.content), VISITOR if message.run_id else SENT)
-            continue
-        origins.say(join_part_texts([part for part in message.content if not part.get("untrusted")]))
-        if attached := join_part_texts([part for part in message.content if part.get("untrusted")]):
-            origins.mark(attached, ATTACHED)
-    if root.input is not None:
-        origin = root.metadata.get("untrusted_input")
-        origins.mark(root.input, str(origin)) if origin else origins.say(root.input)
-    values = [root.options.get("asked", {}).get(name) for name in ("instructions", "variables")]
-    origin = root.metadata.get("untrusted_input")
-    for value in filter(None, values):
-        origins.mark(value, str(origin)) if origin else origins.say(value)
+        add_user_message(origins, message)
+    add_values(origins, root)
     edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
     for arguments in edited.values_list("edited_arguments", flat=True):
         origins.say(arguments)
+
+
+def add_user_message(origins: Origins, message: Message) -> None:
+    if message.untrusted:
+        origins.mark(join_part_texts(message.content), VISITOR if message.run_id else SENT)
+        return
+    own = [part for part in message.content if not part.get("untrusted")]
+    attached = [part for part in message.content if part.get("untrusted")]
+    origins.say(join_part_texts(own))
+    attached_text = join_part_texts(attached)
+    if attached_text:
+        origins.mark(attached_text, ATTACHED)
+
+
+def add_values(origins: Origins, root: Run) -> None:
+    """The input of the first run, and the options of its message. They may be a stranger's."""
+    options = root.options.get("asked", {})
+    values = [value for value in (options.get("instructions"), options.get("variables")) if value]
+    if root.input is not None:
+        values.insert(0, root.input)
+    origin = root.metadata.get("untrusted_input")
+    for value in values:
+        if origin:
+            origins.mark(value, str(origin))
+        else:
+            origins.say(value)
 
 
 def list_user_messages(root: Run) -> Iterable[Message]:
@@ -112,12 +128,17 @@ def instruct(origins: Origins, line: list[Run]) -> None:
 def mark_files(origins: Origins, root: Run) -> None:
     """Attached files, as far as they are shown to a model."""
     messages = [message for message in list_user_messages(root) if not message.untrusted]
-    if any(part.get("type") == "image" for message in messages for part in message.content):
+    has_picture = any(part.get("type") == "image" for message in messages for part in message.content)
+    if has_picture:
         origins.mark("", "an attached picture")
     for row in parts.load_message_files(messages, root.principal_id).values():
-        text, note = parts.read_file_text(row, storage.read_stored_file(row) or b"")
-        text = f"{text}\n{note}"
-        origins.mark(text, f"the file “{row.name}”") if row.untrusted else origins.say(text)
+        content = storage.read_stored_file(row) or b""
+        text, note = parts.read_file_text(row, content)
+        shown = f"{text}\n{note}"
+        if row.untrusted:
+            origins.mark(shown, f"the file “{row.name}”")
+        else:
+            origins.say(shown)
 
 
 def mark_tasks(origins: Origins, line: list[Run]) -> None:
@@ -125,8 +146,12 @@ def mark_tasks(origins: Origins, line: list[Run]) -> None:
     sources = [run for run in line[:-1] if run.has_untrusted]
     messages = Message.objects.filter(run__in=sources, role=Message.Role.USER, untrusted=True)
     tasks = [join_part_texts(message.content) for message in messages]
-    tasks += [run.input for run in sources if run.input is not None]
-    tasks += [run.options["asked"] for run in sources if run.options.get("asked")]
+    for run in sources:
+        if run.input is not None:
+            tasks.append(run.input)
+    for run in sources:
+        if run.options.get("asked"):
+            tasks.append(run.options["asked"])
     if tasks:
         origins.mark(tasks, TASK)
 
@@ -137,7 +162,8 @@ def list_line_calls(line: list[Run]) -> list[ToolCallRecord]:
     within = Q(run__in=line) | Q(run__session__in=sessions)
     if line[0].chain_version_id:
         within |= Q(run__parent=line[0])
-    return list(ToolCallRecord.objects.filter(within).exclude(outcome="").order_by("id")[: MOST + 1])
+    answered = ToolCallRecord.objects.filter(within).exclude(outcome="")
+    return list(answered.order_by("id")[: MOST + 1])
 
 
 def describe_call(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
@@ -153,18 +179,23 @@ def describe_call(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
 
 
 def is_delegation(tool: ToolSpec) -> bool:
-    return tool.kind in ("agent", "chain") or (tool.kind == "builtin" and tool.source.get("builtin") == "delegate")
+    if tool.kind == "builtin":
+        return tool.source.get("builtin") == "delegate"
+    return tool.kind in ("agent", "chain")
 
 
 def matters(tool: ToolSpec, grant: Any) -> bool:
     """Whether it depends on the arguments' origin what may be done, or how the answer is marked."""
     if grant is None or grant.allow_after_untrusted or is_delegation(tool):
         return False
-    return not (tool.untrusted and tool.effect == "read")
+    is_read_of_strangers = tool.untrusted and tool.effect == "read"
+    return not is_read_of_strangers
 
 
 def is_derived(findings: list[Finding] | None) -> bool:
     """Requested with untrusted words, or not judged: then the answer is not trusted either, whatever
     tool gives it.
     """
-    return findings is None or any(finding.source not in CLEAN for finding in findings)
+    if findings is None:
+        return True
+    return any(finding.source not in CLEAN for finding in findings)

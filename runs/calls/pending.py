@@ -45,10 +45,12 @@ def list_open_requests(runs: Iterable[Run]) -> dict[UUID, list[dict[str, JSON]]]
         return requests
     above = map_runs_to_roots(waiting)
     still = {"run__in": above, "expires_at__gt": clock.near()}
-    questions = InputRequest.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
-    to_approve = Approval.objects.open().filter(**still).order_by("id").iterator(chunk_size=ROWS_AT_ONCE)
-    entries = within_room(chain(map(request_json, questions), map(approval_json, to_approve)))
-    for entry in entries:
+    questions = InputRequest.objects.open().filter(**still).order_by("id")
+    to_approve = Approval.objects.open().filter(**still).order_by("id")
+    # Each may be large, so that not all of them are in memory at once.
+    questions_json = map(request_json, questions.iterator(chunk_size=ROWS_AT_ONCE))
+    approvals_json = map(approval_json, to_approve.iterator(chunk_size=ROWS_AT_ONCE))
+    for entry in within_room(chain(questions_json, approvals_json)):
         requests[UUID(entry["run"])].append(entry)
     for run, root in above.items():
         if root != run:
@@ -60,14 +62,19 @@ def within_room(entries: Iterable[dict[str, JSON]]) -> Iterator[dict[str, JSON]]
     room = PAGE_BYTES
     for entry in entries:
         room -= measure(entry, PAGE_BYTES)
-        yield entry if room >= 0 else cut_fields(entry)
+        if room < 0:
+            entry = cut_fields(entry)
+        yield entry
 
 
 def map_runs_to_roots(runs: list[Run]) -> dict[UUID, UUID]:
     """The run under which each run is listed: itself, or the first run of its tree if that one is asked for."""
+    above = {run.pk: run.pk for run in runs}
     roots = [run.pk for run in runs if run.root_id is None]
-    below = Run.objects.live().filter(root__in=roots).values_list("pk", "root_id") if roots else ()
-    return {**{run.pk: run.pk for run in runs}, **dict(below)}
+    if roots:
+        below = Run.objects.live().filter(root__in=roots)
+        above.update(below.values_list("pk", "root_id"))
+    return above
 
 
 def request_json(request: InputRequest) -> dict[str, JSON]:
@@ -99,11 +106,15 @@ def approval_json(approval: Approval) -> dict[str, JSON]:
 
 def find_requests(run: Run, ids: Collection[UUID], user: Any) -> tuple[dict[UUID, InputRequest], dict[UUID, Approval]]:
     """The requests with these ids of this run, or of the runs below it, also closed ones. Raises NotFound."""
-    tree = [run.pk, *(Run.objects.filter(root=run).values_list("pk", flat=True) if run.root_id is None else ())]
-    requests = InputRequest.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
-    decided = Approval.objects.visible_to(user).filter(pk__in=ids, run__in=tree).select_related("run").in_bulk()
-    if lacking := [str(one) for one in ids if one not in requests and one not in decided]:
-        raise unknown(lacking)
+    tree = [run.pk]
+    if run.root_id is None:
+        tree += Run.objects.filter(root=run).values_list("pk", flat=True)
+    meant = {"pk__in": ids, "run__in": tree}
+    requests = InputRequest.objects.visible_to(user).filter(**meant).select_related("run").in_bulk()
+    decided = Approval.objects.visible_to(user).filter(**meant).select_related("run").in_bulk()
+    missing = [str(id) for id in ids if id not in requests and id not in decided]
+    if missing:
+        raise unknown(missing)
     return requests, decided
 
 
@@ -130,10 +141,12 @@ def send_answers(
     Raises Invalid, Forbidden, AlreadyAnswered, AlreadyDecided.
     """
     rows: list[InputRequest | Approval] = [*requests.values(), *decided.values()]
-    for row in sorted(rows, key=lambda one: (one.run_id, one.pk)):  # runs are locked in one order
+    rows.sort(key=lambda row: (row.run_id, row.pk))  # runs are locked in one order
+    for row in rows:
         answer = answers[row.pk]
         if isinstance(row, Approval):
-            approvals.decide_approval(row, by=by, source=source, **read_decision(row, answer))
+            decision = read_decision(row, answer)
+            approvals.decide_approval(row, by=by, source=source, **decision)
         else:
             value = answer["result"] if "result" in answer else answer.get("answer")
             inputs.answer_input_request(row, by=by, value=value, error=answer.get("error"))

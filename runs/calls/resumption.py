@@ -11,7 +11,7 @@ from registry import toolsets
 from runs.models import Approval, ToolCallRecord
 from runs.rules import policy
 
-from . import bindings, callbacks, inputs, results, skills
+from . import bindings, call_records, inputs, skills
 from .call_records import approval_data, close_call, denied_data, finished_data, invalid_arguments, start_attempt
 from .executor import ToolCallExecutor
 
@@ -45,8 +45,8 @@ def after_crash(executor: ToolCallExecutor, record: ToolCallRecord) -> None:
     """It was started and has no result."""
     if record.name in executor.tools and toolsets.is_durable(record.kind):
         return  # asked again with its old id, which finds the earlier call
-    results.close_callbacks(record)
-    if is_repeatable(executor, record) and not callbacks.has_written(record):
+    call_records.close_callbacks(record)
+    if is_repeatable(executor, record) and not call_records.has_written(record):
         restart_call(executor, record)
         return
     message = "the worker died during this call; it is unknown whether the call was carried out"

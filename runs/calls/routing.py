@@ -22,9 +22,14 @@ def choose_route(user: Any, text: str, *, run: Run | None = None, session_agent:
 
     If a model is asked, `run` pays for it; without a run nothing is written (a dry run).
     """
-    purse, others = Purse(user, run), authors.others(run) if run else ()
+    others = authors.others(run) if run else ()
     return router.route(
-        user, text, session_agent=session_agent, track_record=track_records.lately, purse=purse, also_for=others
+        user,
+        text,
+        session_agent=session_agent,
+        track_record=track_records.lately,
+        purse=Purse(user, run),
+        also_for=others,
     )
 
 
@@ -52,13 +57,16 @@ class Purse:
         if self.run is None:
             return
         spent: dict[str, Any] = {"input_tokens": input_tokens, "output_tokens": output_tokens, "cost": cost}
-        Run.objects.filter(pk=self.run.pk).update(**{name: F(name) + number for name, number in spent.items()})
+        sums = {name: F(name) + number for name, number in spent.items()}
+        Run.objects.filter(pk=self.run.pk).update(**sums)
         for name, number in spent.items():
-            setattr(self.run, name, getattr(self.run, name) + number)
+            before = getattr(self.run, name)
+            setattr(self.run, name, before + number)
 
 
 def record_route(run: Run, route: router.Route) -> None:
     """Store the decision with its run."""
     decision = route.as_json()
-    RouteDecision.objects.create(run=run, **(decision | {"agent": route.agent}))
+    columns = {**decision, "agent": route.agent}
+    RouteDecision.objects.create(run=run, **columns)
     events.record_event(run, "run.routed", decision)

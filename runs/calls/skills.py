@@ -45,11 +45,16 @@ READ = ToolSpec(
 
 def with_reader(tools: dict[str, ToolSpec]) -> dict[str, ToolSpec]:
     """The tools, with `read_skill` if there is a skill among them."""
-    return {**tools, READ.name: READ} if any(tool.kind == KIND for tool in tools.values()) else tools
+    has_skill = any(tool.kind == KIND for tool in tools.values())
+    if not has_skill:
+        return tools
+    return {**tools, READ.name: READ}
 
 
 def is_reader(tool: ToolSpec | None) -> bool:
-    return tool is not None and tool.kind == READ.kind and tool.name == READ.name
+    if tool is None or tool.kind != READ.kind:
+        return False
+    return tool.name == READ.name
 
 
 def is_shown_together(tool: ToolSpec) -> bool:
@@ -59,44 +64,56 @@ def is_shown_together(tool: ToolSpec) -> bool:
 
 def list_skill_tools(executor: Any) -> tuple[ToolSpec, ...]:
     """`read_skill` with the skills that this run may read; empty without such skills."""
-    skills = list_undenied_skills(executor) if is_reader(executor.tools.get(READ.name)) else []
+    if not is_reader(executor.tools.get(READ.name)):
+        return ()
+    skills = list_undenied_skills(executor)
     if not skills:
         return ()
-    names = {**NAME, "enum": [tool.name for tool in skills]}
-    schema = {**READ.input_schema, "properties": {**READ.input_schema["properties"], "name": names}}
-    return (
-        replace(READ, description=f"{READ.description}\n\nSkills:\n{describe_skills(skills)}", input_schema=schema),
-    )
+    name_schema = {**NAME, "enum": [tool.name for tool in skills]}
+    properties = {**READ.input_schema["properties"], "name": name_schema}
+    input_schema = {**READ.input_schema, "properties": properties}
+    description = f"{READ.description}\n\nSkills:\n{describe_skills(skills)}"
+    return (replace(READ, description=description, input_schema=input_schema),)
 
 
 def describe_skills(skills: Iterable[ToolSpec]) -> str:
     """A line for each; the first descriptions in full, as far as there is room."""
-    lines, room = [], ROOM
+    lines = []
+    room = ROOM
     for tool in skills:
         description = " ".join(tool.description.split())[:room]
         room -= len(description)
-        lines.append(f"- {tool.name}: {description}" if description else f"- {tool.name}")
+        if description:
+            lines.append(f"- {tool.name}: {description}")
+        else:
+            lines.append(f"- {tool.name}")
     return "\n".join(lines)
 
 
 def list_undenied_skills(executor: Any) -> list[ToolSpec]:
     """The skills whose grants do not deny them."""
-    skills = [tool for tool in executor.tools.values() if tool.kind == KIND]
-    return [tool for tool in skills if executor.judge(tool, tool.name).mode != policy.DENY]
+    undenied = []
+    for tool in executor.tools.values():
+        if tool.kind == KIND and executor.judge(tool, tool.name).mode != policy.DENY:
+            undenied.append(tool)
+    return undenied
 
 
 def find_requested_skill(tools: Mapping[str, ToolSpec], tool: ToolSpec | None, arguments: Any) -> ToolSpec | None:
     """The skill that a call of `read_skill` reads: its grant decides about the call. Any other call's own tool."""
-    if not is_reader(tool):
+    if not is_reader(tool) or not isinstance(arguments, dict):
         return tool
-    name = arguments.get("name") if isinstance(arguments, dict) else None
+    name = arguments.get("name")
     skill = tools.get(name) if isinstance(name, str) else None
-    return skill if skill is not None and skill.kind == KIND else tool
+    if skill is None or skill.kind != KIND:
+        return tool
+    return skill
 
 
 def find_deciding_tool(executor: Any, record: ToolCallRecord) -> Any:
     """The tool whose grant decides about this call; None if the run has no such tool."""
-    return find_requested_skill(executor.tools, executor.tools.get(record.name), record.arguments)
+    tool = executor.tools.get(record.name)
+    return find_requested_skill(executor.tools, tool, record.arguments)
 
 
 def read_skill(executor: Any, record: ToolCallRecord) -> ToolResult:
@@ -116,9 +133,11 @@ def read_skill(executor: Any, record: ToolCallRecord) -> ToolResult:
 
 def within_reach(executor: Any) -> list[dict[str, Any]]:
     """The skills that Python may read, as `ToolContext.skills` describes them."""
-    skills = {tool.source.get("id"): tool.name for tool in list_allowed_skills(executor)}
-    rows = SkillVersion.objects.filter(pk__in=skills).select_related("bundle") if skills else ()
-    return [describe_skill(skills[row.pk], row) for row in rows]
+    names = {tool.source.get("id"): tool.name for tool in list_allowed_skills(executor)}
+    if not names:
+        return []
+    rows = SkillVersion.objects.filter(pk__in=names).select_related("bundle")
+    return [describe_skill(names[row.pk], row) for row in rows]
 
 
 def describe_skill(name: str, version: SkillVersion) -> dict[str, Any]:
@@ -145,13 +164,15 @@ def list_allowed_skills(executor: Any) -> list[ToolSpec]:
 
 
 def names_read(run: Any) -> set[str]:
-    rows = ToolCallRecord.objects.filter(run=run, name=READ.name, kind=READ.kind, outcome=ToolCallRecord.Outcome.OK)
-    return {arguments["name"] for arguments in rows.values_list("arguments", flat=True)}
+    succeeded = ToolCallRecord.objects.filter(run=run, outcome=ToolCallRecord.Outcome.OK)
+    reads = succeeded.filter(name=READ.name, kind=READ.kind)
+    return {arguments["name"] for arguments in reads.values_list("arguments", flat=True)}
 
 
 def archive(executor: Any, file_id: str) -> bytes | None:
     """The archive of one of these skills; None if it is not among them."""
     ids = {tool.source.get("id") for tool in list_allowed_skills(executor)}
-    rows = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id))
-    file = rows.first()
-    return storage.read_stored_file(file) if file else None
+    file = StoredFile.objects.filter(skill_versions__in=ids, pk=parsed_id(file_id)).first()
+    if file is None:
+        return None
+    return storage.read_stored_file(file)

@@ -52,7 +52,9 @@ def has_chain_news(run: Run) -> bool:
     chain = Walk(run, None)
     chain.read()
     plan = chain.plan()
-    return bool(plan.status or plan.start or plan.skip or plan.broken or chain.startable() or chain.came())
+    if plan.status or plan.start or plan.skip or plan.broken:
+        return True
+    return bool(chain.startable()) or chain.came()
 
 
 class Walk:
@@ -70,6 +72,7 @@ class Walk:
         self.answered: Answered | None = None
 
     def go_on(self) -> None:
+        """Turn after turn: settle what has ended, then start what may begin. Raises RunWaits, RunEnded."""
         while True:
             self.check()
             self.read()
@@ -83,60 +86,74 @@ class Walk:
                 raise RunWaits(*self.waits_for())
 
     def check(self) -> None:
+        """Raises RunEnded if the run must not continue."""
         if self.lease is not None and self.lease.is_cancelled():
+            # The reason was written by whoever cancelled it.
             self.run.refresh_from_db(fields=["cancel_reason"])
-            raise RunEnded(Run.Status.CANCELLED, "cancelled", endings.cancelled_error(self.run)["message"])
+            message = endings.cancelled_error(self.run)["message"]
+            raise RunEnded(Run.Status.CANCELLED, "cancelled", message)
         if self.run.deadline and clock.near() >= self.run.deadline:
             raise RunEnded(Run.Status.EXPIRED, "deadline", "the run's deadline passed")
         checks.require_shared(self.run, self.run.chain_version.chain)
 
     def read(self) -> None:
         """The current rows; ended ones are final and not read again."""
+        # Only this worker adds rows: while none is in progress, none can have changed.
         if self.rows and not self.under_way():
-            return  # only this worker adds rows
+            return
         ended = {key: row for key, row in self.rows.items() if row.status in ENDED}
         fresh = list(StepRun.objects.filter(run=self.run, item=-1).exclude(key__in=ended))
         waiting = [row for row in fresh if row.status in (Status.WAITING, Status.RUNNING)]
         prefetch_related_objects(waiting, "child", "call__approval", "approval_before")
-        self.rows = ended | {row.key: row for row in fresh}
+        self.rows = ended
+        for row in fresh:
+            self.rows[row.key] = row
 
     # -- what ended meanwhile ---------------------------------------------------------------------------------------
 
     def follow(self) -> bool:
         """Settle rows whose child, approval or call has ended; True if anything changed."""
-        moved = [self.follow_row(row) for row in self.rows.values() if row.status not in ENDED]
-        return any(moved)
+        has_moved = False
+        for row in list(self.rows.values()):
+            if row.status not in ENDED:
+                has_moved |= self.follow_row(row)
+        return has_moved
 
     def follow_row(self, row: StepRun) -> bool:
         step = self.steps[row.key]
         if row.status == Status.WAITING:
             return self.follow_waiting(step, row)
-        if row.status == Status.RUNNING and row.total:
+        if row.status != Status.RUNNING:
+            return False
+        # Only the step of a for_each has a total: its items have rows of their own.
+        if row.total:
             return fanout.follow_items(self.run, self.spec, step, row, self.scope)
-        if row.status == Status.RUNNING and self.is_abandoned(row):
-            return self.take_up(step, row)
-        return False
+        return self.is_abandoned(row) and self.take_up(step, row)
 
     def follow_waiting(self, step: StepSpec, row: StepRun) -> bool:
-        approval = steps.get_row_approval(row)
         if row.child is not None:
             return row.child.is_done and children.settle_child(self.run, step, row)
         if row.call is not None:
             return self.follow_call(step, row)
+        approval = steps.get_row_approval(row)
         return approval is not None and steps.follow_approval(self.run, step, row, approval)
 
     def follow_call(self, step: StepSpec, row: StepRun) -> bool:
         """A call that waited for a person, a device or a child: ask again if there may be an
         answer.
         """
-        assert row.call is not None
-        if row.call.outcome:
-            return calls.settle_call(self.run, step, row, row.call)
-        if row.call.waiting_for == "approval" and row.call.approval.status == Approval.Status.OPEN:
+        call = row.call
+        assert call is not None
+        if call.outcome:
+            return calls.settle_call(self.run, step, row, call)
+        if call.waiting_for == "approval" and call.approval.status == Approval.Status.OPEN:
             return False
-        if call_records.waits_for_time(row.call) or not self.reclaim(row, Status.WAITING):
+        if call_records.waits_for_time(call):
             return False
-        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+        if not self.reclaim(row, Status.WAITING):
+            return False
+        self.resume(step, row)
+        # The call may wait for something again.
         row.refresh_from_db(fields=["status"])
         return row.status != Status.WAITING
 
@@ -145,9 +162,19 @@ class Walk:
         if not self.reclaim(row, Status.RUNNING):
             return False
         if row.call is None:
-            return StepRun.objects.filter(pk=row.pk, status=Status.RUNNING).update(status=Status.READY) > 0
-        self.guarded(step, row, lambda: calls.resume_call(self.run, self.spec, step, row, self.lease))
+            # No call was recorded, so none was made: the step can simply begin again.
+            rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
+            return rows.update(status=Status.READY) > 0
+        self.resume(step, row)
         return True
+
+    def resume(self, step: StepSpec, row: StepRun) -> None:
+        """Go on with the call that this row records."""
+
+        def work() -> None:
+            calls.resume_call(self.run, self.spec, step, row, self.lease)
+
+        self.guarded(step, row, work)
 
     def is_abandoned(self, row: StepRun) -> bool:
         """In progress with an expired lease, or under an earlier claim of the run itself."""
@@ -160,23 +187,30 @@ class Walk:
         return f"run:{self.run.attempt}"
 
     def reclaim(self, row: StepRun, before: str) -> bool:
+        """Makes a row this worker's. Of two workers that saw the same row, one succeeds."""
         rows = StepRun.objects.filter(pk=row.pk, status=before, lease_owner=row.lease_owner, attempt=row.attempt)
-        won = rows.update(status=Status.RUNNING, lease_owner=self.owner, lease_expires_at=None)
-        row.status = Status.RUNNING if won else row.status
-        return bool(won)
+        is_ours = rows.update(status=Status.RUNNING, lease_owner=self.owner, lease_expires_at=None) > 0
+        if is_ours:
+            row.status = Status.RUNNING
+        return is_ours
 
     def came(self) -> bool:
         """Whether a child, a call or an approval has ended and no row records it yet."""
         for row in self.rows.values():
-            if row.status == Status.WAITING:
-                approval = steps.get_row_approval(row)
-                if row.child is not None and row.child.is_done:
-                    return True
-                if row.child is None and row.call is None and approval and approval.status != Approval.Status.OPEN:
-                    return True
+            if row.status == Status.WAITING and self.has_answer(row):
+                return True
             if row.status == Status.RUNNING and row.total and fanout.has_item_news(row):
                 return True
         return False
+
+    def has_answer(self, row: StepRun) -> bool:
+        """Whether the child of a waiting row has ended, or somebody has decided its approval."""
+        if row.child is not None:
+            return row.child.is_done
+        if row.call is not None:
+            return False
+        approval = steps.get_row_approval(row)
+        return approval is not None and approval.status != Approval.Status.OPEN
 
     # -- what comes next --------------------------------------------------------------------------------------------
 
@@ -197,14 +231,18 @@ class Walk:
 
     def apply(self, plan: Plan) -> bool:
         """Write skipped and invalid steps, start the ready ones; True if anything ended at once."""
-        if (step := self.only_call(plan)) is not None and self.call_at_once(step):
+        step = self.only_call(plan)
+        if step is not None and self.call_at_once(step):
             return True
         self.put_down()
         self.write(plan)
         startable = self.startable()
+        # A call that nothing else could use the time of is made here, without another worker.
         inline = len(startable) == 1 and not self.under_way(except_for=startable[0])
-        moved = [self.begin(row, inline=inline) for row in startable]
-        return bool(plan.skip or plan.broken or any(moved))
+        has_ended = bool(plan.skip or plan.broken)
+        for row in startable:
+            has_ended |= self.begin(row, inline=inline)
+        return has_ended
 
     def only_call(self, plan: Plan) -> StepSpec | None:
         """The only call that can be made now, with nothing else in progress: it needs no row before
@@ -213,7 +251,9 @@ class Walk:
         if len(plan.start) != 1 or plan.skip or plan.broken or self.under_way():
             return None
         step = self.steps[plan.start[0]]
-        return step if step.target_kind == "tool" and not step.for_each and not step.approval else None
+        if step.target_kind != "tool" or step.for_each or step.approval:
+            return None
+        return step
 
     def call_at_once(self, step: StepSpec) -> bool:
         """False, without any change, if the general path must report why not."""
@@ -222,14 +262,19 @@ class Walk:
             started_at=clock.near(),
         )  # fmt: skip
         try:
-            input, tool = steps.map_step_input(step, row, self.scope()), self.tool_of(step)
+            input = steps.map_step_input(step, row, self.scope())
+            tool = self.tool_of(step)
             executor = calls.open_step_executor(self.run, self.spec, step, tool, self.lease)
             record = calls.start_at_once(self.run, executor, row, tool, input, self.answered)
-        except (StepFailed, IntegrityError):  # IntegrityError: another worker started this step
+        # IntegrityError: another worker started this step.
+        except (StepFailed, IntegrityError):
             return False
-        self.answered, self.rows[step.key] = None, row
+        self.answered = None
+        self.rows[step.key] = row
         executor.perform([record])
-        self.run.has_untrusted = self.run.has_untrusted or executor.run.has_untrusted  # for the next step
+        # For the next step, whose call is checked against it.
+        if executor.run.has_untrusted:
+            self.run.has_untrusted = True
         self.answered = calls.answer_step(self.run, step, row, record, executor)
         return True
 
@@ -240,7 +285,8 @@ class Walk:
             return
         try:
             with hold_run(self.run.pk):
-                self.tell(held.write(self.run))
+                entries = held.write(self.run)
+                self.tell(entries)
         except LeaseLost:
             self.answered = None
             held.executor.put_aside(held.executor.results)
@@ -249,27 +295,17 @@ class Walk:
 
     def write(self, plan: Plan) -> None:
         """New rows; of two workers the unique constraint lets one win, and both read the result."""
-        now = clock.near()
-        fresh = [StepRun(run=self.run, key=key) for key in plan.start]
-        fresh += [
-            StepRun(
-                run=self.run, key=key, status=Status.SKIPPED, error={"code": "skipped", "message": why}, finished_at=now
-            )
-            for key, why in plan.skip
-        ]
-        fresh += [
-            StepRun(run=self.run, key=key, status=Status.FAILED, error=broken_json(key, error), finished_at=now)
-            for key, error in plan.broken
-        ]
+        fresh = self.build_rows(plan)
         if not fresh:
             return
-        ended = [row for row in fresh if row.status != Status.READY]
-        entries = [("step.finished", steps.describe_step(row, status=row.status, error=row.error)) for row in ended]
+        entries: list[events.Entry] = []
+        for row in fresh:
+            if row.status != Status.READY:
+                entries.append(("step.finished", steps.describe_step(row, status=row.status, error=row.error)))
         try:
             with transaction.atomic():
                 self.tell(entries)
                 StepRun.objects.bulk_create(fresh)
-            self.rows |= {row.key: row for row in fresh}
         except IntegrityError:
             # Another worker wrote some of them first: insert the others and use its rows. Holding the run's row
             # first, as above, keeps two workers from waiting for each other.
@@ -277,6 +313,21 @@ class Walk:
                 self.tell([])
                 StepRun.objects.bulk_create(fresh, ignore_conflicts=True)
             self.read()
+            return
+        for row in fresh:
+            self.rows[row.key] = row
+
+    def build_rows(self, plan: Plan) -> list[StepRun]:
+        """The rows of steps that may begin, and of those that end before they began."""
+        now = clock.near()
+        rows = [StepRun(run=self.run, key=key) for key in plan.start]
+        for key, why in plan.skip:
+            error = {"code": "skipped", "message": why}
+            rows.append(StepRun(run=self.run, key=key, status=Status.SKIPPED, error=error, finished_at=now))
+        for key, problem in plan.broken:
+            error = broken_json(key, problem)
+            rows.append(StepRun(run=self.run, key=key, status=Status.FAILED, error=error, finished_at=now))
+        return rows
 
     def tell(self, entries: list[events.Entry]) -> None:
         """Events, or none: only to hold the run's row. Raises LeaseLost where another worker has the run."""
@@ -287,30 +338,34 @@ class Walk:
     def startable(self) -> list[StepRun]:
         """Ready rows whose time has come and that are not on the queue already."""
         ready = [row for row in self.rows.values() if row.status == Status.READY]
-        if not any(row.wake_at or row.lease_expires_at for row in ready):
+        # Most rows have no time to wait for: then the clock need not be asked.
+        is_timed = any(row.wake_at or row.lease_expires_at for row in ready)
+        if not is_timed:
             return ready
         now = clock.now()
-        return [
-            row
-            for row in ready
-            if (row.wake_at is None or row.wake_at <= now)
-            and (row.lease_expires_at is None or row.lease_expires_at <= now)
-        ]
+        return [row for row in ready if is_due(row.wake_at, now) and is_due(row.lease_expires_at, now)]
 
     def under_way(self, *, except_for: StepRun | None = None) -> bool:
-        return any(row.status not in ENDED and row is not except_for for row in self.rows.values())
+        """Whether any step, except for that one, has begun and not ended."""
+        others = [row for row in self.rows.values() if row is not except_for]
+        return any(row.status not in ENDED for row in others)
 
     def begin(self, row: StepRun, *, inline: bool) -> bool:
         """Start one row; True if it ended or failed at once, so that more may follow."""
         step = self.steps[row.key]
-        return self.guarded(step, row, lambda: self.begin_kind(step, row, inline=inline))
+
+        def work() -> bool:
+            return self.begin_kind(step, row, inline=inline)
+
+        return self.guarded(step, row, work)
 
     def begin_kind(self, step: StepSpec, row: StepRun, *, inline: bool) -> bool:
         if not self.is_approved(step, row):
-            is_list = step.for_each and row.input is None
-            input = (
-                fanout.preview_items(step, self.scope()) if is_list else steps.map_step_input(step, row, self.scope())
-            )
+            # A row that has an input asked before, and asks the same again.
+            if step.for_each and row.input is None:
+                input = fanout.preview_items(step, self.scope())
+            else:
+                input = steps.map_step_input(step, row, self.scope())
             steps.ask_before(self.run, step, row, input, definition=self.binding_of(step))
             return False
         if step.for_each:
@@ -330,10 +385,12 @@ class Walk:
         if not step.approval:
             return True
         approval = steps.get_row_approval(row)
-        if approval is not None and not self.is_same(step, approval):
+        if approval is None:
+            return False
+        if not self.is_same(step, approval):
             steps.forget_approval(row)
             return False
-        return approval is not None
+        return True
 
     def is_same(self, step: StepSpec, approval: Approval) -> bool:
         if step.target_kind in children.KINDS:
@@ -345,11 +402,14 @@ class Walk:
         """What an approval of this step is for."""
         if step.target_kind in children.KINDS:
             return children.bind_step_target(step)
-        return bindings.of_tool(calls.granted_tool(self.run, self.spec, step))
+        tool = calls.granted_tool(self.run, self.spec, step)
+        return bindings.of_tool(tool)
 
     def tool_of(self, step: StepSpec) -> ToolSpec:
         """Loaded once per look; its grant is checked again before every call."""
-        key = (step.target_id, step.target_version, step.timeout_s, step.key if step.approval else "")
+        # An approval binds the tool of one step; without it, steps share what is loaded.
+        approved_step = step.key if step.approval else ""
+        key = (step.target_id, step.target_version, step.timeout_s, approved_step)
         if key not in self.tools:
             self.tools[key] = calls.find_step_tool(self.run, self.spec, step)
         return self.tools[key]
@@ -374,54 +434,75 @@ class Walk:
         """What the run waits for, and when to look again without a notification."""
         self.read()
         rows = [row for row in self.rows.values() if row.status not in ENDED]
-        times = [row.wake_at for row in rows if row.wake_at] + fanout.next_retries(self.run, rows)
+        times = [row.wake_at for row in rows if row.wake_at]
+        times += fanout.next_retries(self.run, rows)
         if any(row.status == Status.RUNNING or row.lease_expires_at for row in rows):
+            # A worker may die: by then its lease has expired.
             times.append(clock.near() + timedelta(seconds=settings.LEASE_S + 2))
-        approvals = [
-            approval.expires_at
-            for row in rows
-            if (approval := steps.get_row_approval(row)) and row.status == Status.WAITING
-        ]
+        expiries = self.list_approval_expiries(rows)
+        times += expiries
         waited = [row.call.waiting_for for row in rows if row.call and row.call.waiting_for]
         if any(row.child or row.status == Status.RUNNING for row in rows):
             word = "child"
         elif waited:
             word = waited[0]
-        elif approvals:
+        elif expiries:
             word = "approval"
         else:
             word = "timer"
-        return word, min(times + approvals, default=None)
+        return word, min(times, default=None)
+
+    def list_approval_expiries(self, rows: list[StepRun]) -> list[datetime]:
+        expiries: list[datetime] = []
+        for row in rows:
+            approval = steps.get_row_approval(row)
+            if approval and row.status == Status.WAITING:
+                expiries.append(approval.expires_at)
+        return expiries
 
     def finish(self, plan: Plan) -> None:
-        status, result = plan.status, self.result(plan)
+        result = self.result(plan)
         with transaction.atomic():
             entries: list[events.Entry] = []
             if self.answered:
-                lock_above(self.run, ends_below=status == "failed")
+                # The order in which all who end runs take their locks: from the top of the tree downwards.
+                lock_above(self.run, ends_below=plan.status == "failed")
                 lock_run(self.run.pk)
                 entries = self.answered.write(self.run)
-            endings.finish_run(self.run, status, lease=self.lease, entries=entries, **result)
+            endings.finish_run(self.run, plan.status, lease=self.lease, entries=entries, **result)
         self.answered = None
 
     def result(self, plan: Plan) -> dict[str, Any]:
         """The run's output, and what is missing from it. Raises RunEnded if the output violates a schema."""
-        error = {**(self.rows[plan.cause].error or {}), "step": plan.cause} if plan.cause else None
+        shortfall = None
+        if plan.cause:
+            cause = self.rows[plan.cause].error or {}
+            shortfall = {**cause, "step": plan.cause}
         if plan.status == "failed":
-            return {"error": error}
+            return {"error": shortfall}
         try:
             output = compute_chain_output(self.spec, self.states, self.base)
         except MappingError as error:
             raise RunEnded(Run.Status.FAILED, error.code, f"the chain's output: {error}")
-        if self.spec.output_schema and (problems := schema.validate(self.spec.output_schema, output)):
+        self.check_output(output)
+        return {"output": output, "error": shortfall}
+
+    def check_output(self, output: Any) -> None:
+        if not self.spec.output_schema:
+            return
+        problems = schema.validate(self.spec.output_schema, output)
+        if problems:
             raise RunEnded(
                 Run.Status.FAILED, "output_invalid", f"the output does not match the schema: {problems[0]['message']}"
             )
-        return {"output": output, "error": error}
 
 
 def broken_json(key: str, error: MappingError) -> dict[str, str]:
     return {"code": error.code, "message": f"`when` of step “{key}”: {error}"}
+
+
+def is_due(moment: datetime | None, now: datetime) -> bool:
+    return moment is None or moment <= now
 
 
 def send_step(run: Run, row: StepRun) -> None:
@@ -429,4 +510,5 @@ def send_step(run: Run, row: StepRun) -> None:
     died.
     """
     ready = StepRun.objects.filter(pk=row.pk, status=Status.READY)
-    wakeups.enqueue_step(run, ready, lease_expires_at=clock.Now(settings.LEASE_S))
+    until = clock.Now(settings.LEASE_S)
+    wakeups.enqueue_step(run, ready, lease_expires_at=until)

@@ -15,7 +15,7 @@ from agents.tools import ToolResult, ToolSpec
 from functions.catalogue import as_pinned
 from plumbing.statements import insert_rows, update_each
 from registry import factory
-from runs.calls import bindings, call_records, hooks, results, resumption
+from runs.calls import bindings, call_records, hooks, resumption
 from runs.calls.executor import ToolCallExecutor
 from runs.events import record as events
 from runs.exceptions import LeaseLost
@@ -43,7 +43,9 @@ def find_step_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     """The tool of this step, as it was approved if the step needs an approval. Raises StepFailed."""
     tool = granted_tool(run, spec, step)
     approval = steps.find_step_approval(run, step) if step.approval else None
-    approved = bindings.approved_tool(tool, approval.definition) if approval else tool
+    if approval is None:
+        return tool
+    approved = bindings.approved_tool(tool, approval.definition)
     if approved is None:
         raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
     return approved
@@ -52,22 +54,28 @@ def find_step_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
 def granted_tool(run: Run, spec: ChainSpec, step: StepSpec) -> ToolSpec:
     """The granted tool of this step. A tool that is not granted or not usable is refused."""
     grant = next((grant for grant in spec.grants if grant.tool_id == step.target_id), None)
-    row = Tool.objects.usable_by(run.principal).filter(pk=step.target_id).first() if grant else None
+    row = None
+    if grant is not None:
+        row = Tool.objects.usable_by(run.principal).filter(pk=step.target_id).first()
     if grant is None or row is None:
         raise StepFailed("denied", f"“{step.target}” is not granted to this chain, or the run's user cannot use it.")
     tool = factory.tool_spec(row, grant)
     if step.target_version:
         tool = as_pinned(tool, step.target_version)
-    granted_s = min(filter(None, [tool.granted_s, step.timeout_s]))
+    # A grant without a limit of its own leaves the step's.
+    granted_s = min(tool.granted_s, step.timeout_s) if tool.granted_s else step.timeout_s
     return replace(tool, deadline_s=min(tool.deadline_s, step.timeout_s), granted_s=granted_s)
 
 
 def open_step_executor(run: Run, spec: ChainSpec, step: StepSpec, tool: ToolSpec, lease: Any, kind: Any = None) -> Any:
     """An executor for this one tool, with the chain's grants and the step's policy."""
+    # A copy: the policy is this step's, and other steps have others.
     narrowed = copy.copy(run)
     narrowed.policy = {"chain": spec.name, **step.policy.model_dump()}
-    hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=getattr(lease, "is_cancelled", None))
-    executor = (kind or HeldExecutor)(narrowed, lease, {tool.name: tool}, hooked=hooked)
+    is_cancelled = getattr(lease, "is_cancelled", None)
+    hooked = hooks.load_hooks(run, agent=spec.name, is_cancelled=is_cancelled)
+    executor_class = kind or HeldExecutor
+    executor = executor_class(narrowed, lease, {tool.name: tool}, hooked=hooked)
     executor.read_grants()
     return executor
 
@@ -78,30 +86,33 @@ class HeldExecutor(ToolCallExecutor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.results: list[ToolCallRecord] = []
-        self.late: list[ToolCallRecord] = []  # those whose call was settled, or begun again, by another worker
+        # Those whose call was settled, or begun again, by another worker.
+        self.late: list[ToolCallRecord] = []
 
     def settle(self, record: ToolCallRecord, result: ToolResult) -> None:
         if record.parent_call_id is not None:
             super().settle(record, result)  # a function's callback is written on its own
             return
         if record.pk in self.called_back:
-            results.close_callbacks(record)
+            call_records.close_callbacks(record)
         call_records.write_result_columns(record, result)
         self.results.append(record)
         if result.keep is not None:
             result.keep()
-        results.add_counts(self.run, result)
-        results.copy_result_to_run(self.run, record, result)
+        call_records.add_counts(self.run, result)
+        call_records.copy_result_to_run(self.run, record, result)
 
     def write(self, run: Run) -> list[tuple[str, dict[str, Any]]]:
         """Write the held results; returns their events. Called in the transaction that ends the
         steps.
         """
         settled = self.results
+        # Usually all of them are stored, and no row need be read.
         if write_call_results(settled) != len(settled):
             settled = [record for record in settled if is_stored(record)]
         self.late = [record for record in self.results if record not in settled]
-        if any(record.untrusted for record in self.results):
+        has_untrusted = any(record.untrusted for record in self.results)
+        if has_untrusted:
             run.has_untrusted = True
             Run.objects.filter(pk=run.pk, has_untrusted=False).update(has_untrusted=True)
         return [("tool.finished", call_records.finished_data(record)) for record in settled]
@@ -109,7 +120,7 @@ class HeldExecutor(ToolCallExecutor):
     def put_aside(self, records: list[ToolCallRecord]) -> None:
         """Results that came too late; a person may look them up."""
         for record in records:
-            results.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
+            call_records.keep_aside(record, ToolResult(record.outcome == "ok", record.result, record.error))
 
 
 def write_call_results(records: list[ToolCallRecord]) -> int:
@@ -117,7 +128,9 @@ def write_call_results(records: list[ToolCallRecord]) -> int:
     attempts = defaultdict[int, list[ToolCallRecord]](list)
     for record in records:
         attempts[record.attempt].append(record)
-    return sum(update_each(some, results.SETTLED, where=results.still_open(some[0])) for some in attempts.values())
+    return sum(
+        update_each(some, call_records.SETTLED, where=call_records.still_open(some[0])) for some in attempts.values()
+    )
 
 
 def is_stored(record: ToolCallRecord) -> bool:
@@ -145,11 +158,13 @@ def call_tool(
     another worker has it.
     """
     executor = open_step_executor(run, spec, step, tool, lease)
+    request = Request(f"{row.key}:{row.item}", tool.name, input)
     try:
         with transaction.atomic():
-            [record], entries = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
+            [record], entries = executor.record([request], turn=0)
             started = "step.started", steps.describe_step(row, call=str(record.pk))
-            executor.tell(started, *entries)  # this locks the run's row, before that of its step
+            # This locks the run's row, before that of its step.
+            executor.tell(started, *entries)
             if not steps.claim_step(row, Status.RUNNING, owner=owner, lease_s=lease_s, call=record, input=input):
                 raise AlreadyTaken
     except AlreadyTaken:
@@ -162,7 +177,8 @@ def resume_call(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, lease: 
     """Continue a call after a wait or a crash: results are kept, nothing is repeated silently."""
     record = row.call
     assert record is not None
-    executor = open_step_executor(run, spec, step, find_step_tool(run, spec, step), lease)
+    tool = find_step_tool(run, spec, step)
+    executor = open_step_executor(run, spec, step, tool, lease)
     resumption.resume_calls(executor, [record])
     after_call(run, step, row, record, executor)
 
@@ -171,7 +187,8 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, e
     """Write what has become of the call, and of its step. Raises LeaseLost where another worker has the run."""
     try:
         with transaction.atomic():
-            executor.tell()  # the run's row is locked before its calls and steps
+            # The run's row is locked before its calls and steps.
+            executor.tell()
             write_end(run, step, row, record, executor)
     except LeaseLost:
         executor.put_aside(executor.results)
@@ -180,25 +197,25 @@ def after_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, e
 
 
 def write_end(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, executor: HeldExecutor) -> None:
+    """The results of the call, and the step's end or wait."""
     entries = executor.write(run)
     if record in executor.late:
         return
     if record.outcome:
         settle_call(run, step, row, record, entries=entries)
-    elif record.waiting_for:
+        return
+    if record.waiting_for:
         until = record.details.get("until")
-        StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt).update(
-            status=Status.WAITING,
-            lease_owner="",
-            lease_expires_at=None,
-            wake_at=parse_datetime(until) if until else None,
-        )
+        wake_at = parse_datetime(until) if until else None
+        rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING, attempt=row.attempt)
+        rows.update(status=Status.WAITING, lease_owner="", lease_expires_at=None, wake_at=wake_at)
         steps.record_step_event(run, "step.waiting", row, waiting_for=record.waiting_for, until=until)
 
 
 def settle_call(run: Run, step: StepSpec, row: StepRun, record: ToolCallRecord, *, entries: Sequence[Any] = ()) -> bool:
     error = read_call_error(record)
-    return steps.settle_step(run, step, row, output=None if error else record.result, error=error, entries=entries)
+    output = None if error else record.result
+    return steps.settle_step(run, step, row, output=output, error=error, entries=entries)
 
 
 # -- at once, while nothing else of the chain is under way --------------------------------------
@@ -217,8 +234,9 @@ class Answered:
         """Returns its events. May be called again if its transaction was rolled back."""
         entries: list[events.Entry] = self.executor.write(run)
         ours = {"status": Status.RUNNING, "attempt": self.row.attempt, "repeat": self.row.repeat}
-        is_ours = update_each([self.row], steps.END, where=ours)
-        return [*entries, steps.build_step_finished(self.row)] if is_ours else entries
+        if not update_each([self.row], steps.END, where=ours):
+            return entries
+        return [*entries, steps.build_step_finished(self.row)]
 
 
 def start_at_once(
@@ -227,12 +245,15 @@ def start_at_once(
     """One transaction: the end of the previous call, the new row, its call, all events. Raises
     IntegrityError, LeaseLost.
     """
+    request = Request(f"{row.key}:{row.item}", tool.name, input)
     with hold_run(run.pk):
         entries = before.write(run) if before else []
-        [record], called = executor.record([Request(f"{row.key}:{row.item}", tool.name, input)], turn=0)
-        row.call, row.input = record, input
+        [record], called = executor.record([request], turn=0)
+        row.call = record
+        row.input = input
         insert_rows(row)
-        executor.tell(*entries, ("step.started", steps.describe_step(row, call=str(record.pk))), *called)
+        started = "step.started", steps.describe_step(row, call=str(record.pk))
+        executor.tell(*entries, started, *called)
     return record
 
 
@@ -242,14 +263,19 @@ def answer_step(
     """The step's end, written together with what comes next; None if the step continues, which is
     written now.
     """
-    if record.outcome and not step.repeat_until:
-        error = read_call_error(record) or steps.schema_error(step, record.result)
-        if not error or not may_retry(step.retry, row.attempt, error):
-            status = Status.FAILED if error else Status.SUCCEEDED
-            steps.close_step(row, status, output=None if read_call_error(record) else record.result, error=error)
-            return Answered(executor, row)
-    after_call(run, step, row, record, executor)
-    return None
+    if not record.outcome or step.repeat_until:
+        after_call(run, step, row, record, executor)
+        return None
+    call_error = read_call_error(record)
+    error = call_error or steps.schema_error(step, record.result)
+    if error and may_retry(step.retry, row.attempt, error):
+        after_call(run, step, row, record, executor)
+        return None
+    status = Status.FAILED if error else Status.SUCCEEDED
+    # An output that violates the schema is kept, so that people can see what is wrong with it.
+    output = None if call_error else record.result
+    steps.close_step(row, status, output=output, error=error)
+    return Answered(executor, row)
 
 
 def read_call_error(record: ToolCallRecord) -> dict[str, Any] | None:

@@ -33,11 +33,10 @@ def start_child(
         if step.target_kind == "chain":
             start = chain_starter(run, step, input)
         else:
-            more = {
-                "asked": steps.map_step_options(step, row, scope),
-                "sources": steps.map_step_context(run, step, row, scope),
-            }
-            start = agent_starter(run, spec, step, input, **more, **choose_step_session(run, spec, step))
+            step_options = steps.map_step_options(step, row, scope)
+            sources = steps.map_step_context(run, step, row, scope)
+            session = choose_step_session(run, spec, step)
+            start = agent_starter(run, spec, step, input, asked=step_options, sources=sources, **session)
         with hold_run(run.pk):
             if not steps.claim_step(row, StepRun.Status.WAITING):
                 return False
@@ -45,9 +44,11 @@ def start_child(
             StepRun.objects.filter(pk=row.pk).update(child=row.child, input=input)
             steps.record_step_event(run, "step.started", row, child=str(row.child.pk))
     except NewerFormat:
-        raise  # the run is left to a worker that can read the definition
+        # The run is left to a worker that can read the definition.
+        raise
     except (ToolFailed, MusterError) as error:
-        row.refresh_from_db(fields=["status", "attempt", "lease_owner", "lease_expires_at", "wake_at"])  # not claimed
+        # The transaction was rolled back: the row in memory must not say that it was claimed.
+        row.refresh_from_db(fields=["status", "attempt", "lease_owner", "lease_expires_at", "wake_at"])
         raise StepFailed(error.code, str(error), error.details)
     return True
 
@@ -61,7 +62,9 @@ def bind_step_target(step: StepSpec) -> dict[str, Any]:
 
 def require_approved(run: Run, step: StepSpec) -> None:
     """Raises StepFailed: the items of a step begin long after it was approved."""
-    approval = steps.find_step_approval(run, step) if step.approval else None
+    if not step.approval:
+        return
+    approval = steps.find_step_approval(run, step)
     if approval is not None and approval.definition != bind_step_target(step):
         raise StepFailed("definition_changed", f"“{step.target}” was changed after this step was approved")
 
@@ -76,19 +79,22 @@ def choose_step_session(run: Run, spec: ChainSpec, step: StepSpec) -> dict[str, 
     if here.live().exists():
         raise StepFailed("session_busy", "another step is still talking in the session of this run")
     failed = here.filter(policy__step=step.key).exclude(status__in=[Run.Status.SUCCEEDED, Run.Status.PARTIAL])
-    before = parse_run_ids(run.metadata.get("instead_of"))
-    replaced = [str(pk) for pk in (*before, *failed.values_list("pk", flat=True))]
-    return {"session": run.session, "metadata": {"instead_of": replaced} if replaced else {}}
+    # A retry of the whole chain stands in the place of other runs itself.
+    replaced = [str(pk) for pk in parse_run_ids(run.metadata.get("instead_of"))]
+    replaced += [str(pk) for pk in failed.values_list("pk", flat=True)]
+    metadata = {"instead_of": replaced} if replaced else {}
+    return {"session": run.session, "metadata": metadata}
 
 
 def agent_starter(run: Run, spec: ChainSpec, step: StepSpec, input: dict[str, Any], **more: Any) -> Any:
     """`more` as in intake's start_child."""
     agent, version, route = choose_step_agent(run, step, input)
+    allowed = narrow_allowed_tools(step.policy.allowed, input.get("allowed_tools"))
     policy = {
         "step": step.key,
         "chain": spec.name,
         **step.policy.model_dump(),
-        "allowed": narrow_allowed_tools(step.policy.allowed, input.get("allowed_tools")),
+        "allowed": allowed,
         "max_turns": step.max_turns,
         "output_schema": step.output_schema,
     }
@@ -116,13 +122,19 @@ def narrow_allowed_tools(allowed: list[str] | None, values: Any) -> list[str] | 
     """An input `allowed_tools` narrows the step's tools, chosen when the chain is started."""
     if values is None:
         return allowed
-    names = [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
-    return [name for name in names if allowed is None or name in allowed]
+    if not isinstance(values, list):
+        return []
+    names = [name for name in values if isinstance(name, str)]
+    if allowed is None:
+        return names
+    return [name for name in names if name in allowed]
 
 
 def read_step_message(input: dict[str, Any]) -> str:
     message = input.get("message", "")
-    return message if isinstance(message, str) else schema.canonical_json(message)
+    if isinstance(message, str):
+        return message
+    return schema.canonical_json(message)
 
 
 def choose_step_agent(run: Run, step: StepSpec, input: dict[str, Any]) -> tuple[Agent, Any, router.Route | None]:
@@ -132,16 +144,17 @@ def choose_step_agent(run: Run, step: StepSpec, input: dict[str, Any]) -> tuple[
         if route.agent is None:
             raise StepFailed("nobody_fits", route.reason, {"candidates": route.as_json()["candidates"]})
         return route.agent, route.agent.published, route
-    agent = (
-        Agent.objects.select_related("published", "provider").usable_by(run.principal).filter(pk=step.target_id).first()
-    )
+    agents = Agent.objects.select_related("published", "provider").usable_by(run.principal)
+    agent = agents.filter(pk=step.target_id).first()
     if agent is None:
         raise StepFailed("target_not_visible", f"There is no agent “{step.target}” that the run's user can use.")
-    return agent, checks.version_of_agent(agent, step.target_version), None
+    version = checks.version_of_agent(agent, step.target_version)
+    return agent, version, None
 
 
 def chain_starter(run: Run, step: StepSpec, input: dict[str, Any]) -> Any:
-    chain = Chain.objects.select_related("published").usable_by(run.principal).filter(pk=step.target_id).first()
+    usable = Chain.objects.select_related("published").usable_by(run.principal)
+    chain = usable.filter(pk=step.target_id).first()
     if chain is None:
         raise StepFailed("target_not_visible", f"There is no chain “{step.target}” that the run's user can use.")
     version = checks.version_of_chain(chain, step.target_version)
@@ -151,14 +164,24 @@ def chain_starter(run: Run, step: StepSpec, input: dict[str, Any]) -> Any:
 
 def child_result(child: Run) -> tuple[Any, dict[str, Any] | None]:
     """(output, error) of an ended child: its output, else the text of its reply. A partial child has both."""
-    error = child.error or {}
-    message = error.get("message") or f"the run ended with status {child.status}"
-    code = "timeout" if child.status == Run.Status.EXPIRED else error.get("code") or f"child_{child.status}"
-    failure = {"code": code, "message": message, "run": str(child.pk)}
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
-        return None, failure
-    output = children.reply_text(child) if child.output is None and child.agent_id else child.output
-    return output, failure if child.status == Run.Status.PARTIAL else None
+        return None, describe_child_error(child)
+    output = child.output
+    if output is None and child.agent_id:
+        output = children.reply_text(child)
+    error = describe_child_error(child) if child.status == Run.Status.PARTIAL else None
+    return output, error
+
+
+def describe_child_error(child: Run) -> dict[str, Any]:
+    """Why a child did not do all of its work, as the error of its step."""
+    error = child.error or {}
+    code = error.get("code") or f"child_{child.status}"
+    # As the step itself would time out.
+    if child.status == Run.Status.EXPIRED:
+        code = "timeout"
+    message = error.get("message") or f"the run ended with status {child.status}"
+    return {"code": code, "message": message, "run": str(child.pk)}
 
 
 def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
@@ -171,6 +194,5 @@ def settle_child(run: Run, step: StepSpec, row: StepRun) -> bool:
         Run.objects.filter(pk=run.pk).update(has_untrusted=True)
     if child.status not in (Run.Status.SUCCEEDED, Run.Status.PARTIAL):
         return steps.settle_step(run, step, row, error=error)
-    return steps.settle_step(
-        run, step, row, output=output, shortfall=error or find_coverage_error(step, row, child, output)
-    )
+    shortfall = error or find_coverage_error(step, row, child, output)
+    return steps.settle_step(run, step, row, output=output, shortfall=shortfall)

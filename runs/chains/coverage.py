@@ -12,7 +12,8 @@ from runs.models import Run, StepRun, ToolCallRecord
 from runs.rules.incomplete_calls import Call
 
 MISSING_KEPT = 100
-SHORT = 200  # characters of a text in a call's result
+# Characters of a text in a call's result.
+SHORT = 200
 
 
 def find_coverage_error(step: StepSpec, row: StepRun, child: Run, output: Any) -> dict[str, Any] | None:
@@ -28,38 +29,53 @@ def find_coverage_error(step: StepSpec, row: StepRun, child: Run, output: Any) -
         return {"code": error.code, "message": f"covers: {error}", "run": str(child.pk)}
     if not missing:
         return None
-    named = ", ".join(str(one)[:80] for one in missing[:3]) + (" …" if len(missing) > 3 else "")
+    named = ", ".join(str(value)[:80] for value in missing[:3])
+    if len(missing) > 3:
+        named += " …"
     message = f"{len(missing)} of what the step was given is missing: {named}"
     return {"code": "not_covered", "message": message, "missing": missing[:MISSING_KEPT], "run": str(child.pk)}
 
 
 def find_uncovered_values(covers: Covers, scope: dict[str, Any]) -> list[Any]:
     """The values that `by` does not contain, each once. Raises MappingError."""
-    done = {canonical_json(one) for one in evaluate_list(covers.by, scope)}
-    values = {canonical_json(one): one for one in evaluate_list(covers.values, scope)}
-    return [one for text, one in values.items() if text not in done]
+    # Objects and lists cannot be compared by hash; their JSON can.
+    done = {canonical_json(value) for value in evaluate_list(covers.by, scope)}
+    missing: dict[str, Any] = {}
+    for value in evaluate_list(covers.values, scope):
+        text = canonical_json(value)
+        if text not in done:
+            missing[text] = value
+    return list(missing.values())
 
 
 def evaluate_list(expression: str, scope: dict[str, Any]) -> list[Any]:
     value = search_expression(expression, scope)
-    if value is None or isinstance(value, list):
-        return value or []
-    raise MappingError(f"`{expression}` is not a list", code="not_a_list")
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise MappingError(f"`{expression}` is not a list", code="not_a_list")
+    return value
 
 
 def list_answered_calls(child: Run) -> list[dict[str, Any]]:
     """The calls that a tool answered, if only with a refusal."""
-    records = ToolCallRecord.objects.filter(run=child, parent_call=None).order_by("id")
-    return [
-        {"name": one.name, "arguments": one.arguments, "ok": one.outcome == "ok", "result": small(one.result)}
-        for one in records
-        if Call.of(one).is_answered
-    ]
+    calls: list[dict[str, Any]] = []
+    for record in ToolCallRecord.objects.filter(run=child, parent_call=None).order_by("id"):
+        if Call.of(record).is_answered:
+            is_ok = record.outcome == "ok"
+            result = small(record.result)
+            calls.append({"name": record.name, "arguments": record.arguments, "ok": is_ok, "result": result})
+    return calls
 
 
 def small(result: Any) -> Any:
     """Numbers, truth values and short texts of a result: contents are not needed here."""
     if not isinstance(result, dict):
         return None
-    plain = {name: one for name, one in result.items() if isinstance(one, str | int | float | bool)}
-    return {name: one for name, one in plain.items() if not isinstance(one, str) or len(one) <= SHORT}
+    return {name: value for name, value in result.items() if is_small(value)}
+
+
+def is_small(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= SHORT
+    return isinstance(value, int | float | bool)

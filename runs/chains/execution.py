@@ -27,7 +27,8 @@ def execute_step(step_run_id: str) -> None:
         work_on_step(step_run_id)
     except LeaseLost:
         log.info("The run of step %s has ended", step_run_id)
-    except NewerFormat as error:  # what it has claimed is found again after its lease
+    except NewerFormat as error:
+        # What it has claimed is found again after its lease.
         log.warning("Step %s is left for a newer worker: %s", step_run_id, error)
         row = StepRun.objects.filter(pk=step_run_id).values("run")
         Run.objects.filter(pk__in=row, needs__lt=error.format).update(needs=error.format)
@@ -43,27 +44,34 @@ TAKEN = Select(query_taken_step, step=UUIDField())
 
 def work_on_step(step_run_id: str) -> None:
     row = TAKEN.first(step=step_run_id)
-    if row is None or row.run.is_done or row.run.cancel_requested_at:
+    if row is None:
+        return
+    run = row.run
+    if run.is_done or run.cancel_requested_at:
         return
     try:
-        checks.require_shared(row.run, row.run.chain_version.chain)
+        checks.require_shared(run, run.chain_version.chain)
     except RunEnded:
-        endings.wake(row.run_id)  # the run itself ends with this error
+        # The run itself ends with this error.
+        endings.wake(run.pk)
         return
-    spec = row.run.chain_version.read_spec()
+    spec = run.chain_version.read_spec()
     step = next(step for step in spec.steps if step.key == row.key)
     if row.total:
-        slices.work_on_slice(row.run, spec, step, row, scopes.read_chain_scope(row.run, spec))
+        scope = scopes.read_chain_scope(run, spec)
+        slices.work_on_slice(run, spec, step, row, scope)
         return
     if step.approval and steps.get_row_approval(row) is None:
-        return  # sent in an earlier round; that one is checked first
-    with hold_lease(StepLease(row.run, [row.pk], owner=worker_name())) as lease:
+        # It was sent in an earlier round; the approval of this one is checked first.
+        return
+    with hold_lease(StepLease(run, [row.pk], owner=worker_name())) as lease:
         try:
-            input = steps.map_step_input(step, row, scopes.read_chain_scope(row.run, spec))
-            tool = calls.find_step_tool(row.run, spec, step)
+            scope = scopes.read_chain_scope(run, spec)
+            input = steps.map_step_input(step, row, scope)
+            tool = calls.find_step_tool(run, spec, step)
             calls.call_tool(
-                row.run, spec, step, row, lease, input, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
+                run, spec, step, row, lease, input, tool=tool, owner=worker_name(), lease_s=settings.LEASE_S
             )
         except StepFailed as failure:
-            steps.settle_step(row.run, step, row, error=failure.as_json())
-    endings.wake(row.run_id)
+            steps.settle_step(run, step, row, error=failure.as_json())
+    endings.wake(run.pk)

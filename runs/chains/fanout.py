@@ -7,6 +7,7 @@ of the queue.
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -39,7 +40,8 @@ def find_step_items(step: StepSpec, scope: dict[str, Any]) -> list[Any]:
     try:
         return find_items(step.for_each, scope)
     except MappingError as error:
-        raise StepFailed(error.code, f"step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None)
+        details = {"hint": error.hint} if error.hint else None
+        raise StepFailed(error.code, f"step “{step.key}”: {error}", details)
 
 
 def preview_items(step: StepSpec, scope: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +64,8 @@ def open_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope: d
         row.total = len(items)
         steps.record_step_event(run, "step.started", row, total=row.total)
     if step.target_kind in children.KINDS:
-        return True  # the next look starts the children
+        # The next look starts the children.
+        return True
     open_slots(run, spec, step, row)
     return False
 
@@ -75,12 +78,14 @@ def open_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Ask for as many workers as allowed; a mark prevents asking again too soon."""
     rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
     slots = min(read_parallel_limit(spec, step), row.total)
-    wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=clock.Now(settings.LEASE_S))
+    until = clock.Now(settings.LEASE_S)
+    wakeups.enqueue_step(run, rows, slots=slots, lease_expires_at=until)
 
 
 def add_slots(run: Run, row: StepRun, number: int = 1) -> None:
     """Ask for further workers."""
-    wakeups.enqueue_step(run, StepRun.objects.filter(pk=row.pk, status=Status.RUNNING), slots=F("slots") + number)
+    rows = StepRun.objects.filter(pk=row.pk, status=Status.RUNNING)
+    wakeups.enqueue_step(run, rows, slots=F("slots") + number)
 
 
 def items(row: StepRun) -> Any:
@@ -99,11 +104,16 @@ def follow_items(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_s
         else:
             mend_slots(run, spec, step, row)
         row.refresh_from_db(fields=["done", "failed", "total", "status"])
-    return row.done >= row.total and join(run, step, row)
+    if row.done < row.total:
+        return False
+    return join(run, step, row)
 
 
 def has_item_news(row: StepRun) -> bool:
-    return row.done >= row.total or items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).exists()
+    """Whether all items have ended, or the child of one that waits."""
+    if row.done >= row.total:
+        return True
+    return items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).exists()
 
 
 def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
@@ -112,24 +122,31 @@ def next_retries(run: Run, rows: list[StepRun]) -> list[datetime]:
     """
     if not any(row.total and row.status == Status.RUNNING for row in rows):
         return []
-    due = Q(status=Status.READY) | Q(status=Status.WAITING, call__waiting_for__in=["timer", "input"])
-    soonest = StepRun.objects.filter(due, run=run, item__gte=0).aggregate(at=Min("wake_at"))["at"]
-    return [soonest] if soonest else []
+    is_retried = Q(status=Status.READY)
+    is_timed = Q(status=Status.WAITING, call__waiting_for__in=["timer", "input"])
+    due_items = StepRun.objects.filter(is_retried | is_timed, run=run, item__gte=0)
+    soonest = due_items.aggregate(at=Min("wake_at"))["at"]
+    if soonest is None:
+        return []
+    return [soonest]
 
 
 def settle_waiting(run: Run, step: StepSpec, row: StepRun) -> None:
     """Items whose child, approver, person or device has answered."""
-    for item in items(row).filter(status=Status.WAITING, child__status__in=Run.DONE).select_related("child"):
-        settle_and_count_item(run, step, row, item, lambda item=item: children.settle_child(run, step, item))
-    for item in (
-        items(row).filter(status=Status.WAITING, child=None, call__isnull=False).select_related("call__approval")
-    ):
+    waiting = items(row).filter(status=Status.WAITING)
+    for item in waiting.filter(child__status__in=Run.DONE).select_related("child"):
+        settle_and_count_item(run, step, row, item, partial(children.settle_child, run, step, item))
+    for item in waiting.filter(child=None, call__isnull=False).select_related("call__approval"):
+        if not is_answered(item.call):
+            continue
+        # With an expired lease and no owner, any slot may take it.
         again = items(row).filter(pk=item.pk, status=Status.WAITING)
-        if is_answered(item.call) and again.update(status=Status.RUNNING, lease_owner="", lease_expires_at=clock.Now()):
+        if again.update(status=Status.RUNNING, lease_owner="", lease_expires_at=clock.Now()):
             add_slots(run, row)
 
 
 def is_answered(call: ToolCallRecord) -> bool:
+    """Whether what this call waits for has come, so that it can go on."""
     if call.outcome:
         return True
     if call.waiting_for == "approval":
@@ -145,23 +162,22 @@ def is_answered(call: ToolCallRecord) -> bool:
 
 def start_children(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, read_scope: Any) -> None:
     """The next items, up to the limit of parallel ones, in order."""
-    room = read_parallel_limit(spec, step) - items(row).filter(status=Status.WAITING).count()
-    due = Q(wake_at=None) | Q(wake_at__lte=clock.Now())
-    ready = list(items(row).filter(due, status=Status.READY).order_by("item")[: max(room, 0)])
+    waiting = items(row).filter(status=Status.WAITING).count()
+    room = max(read_parallel_limit(spec, step) - waiting, 0)
+    is_due = Q(wake_at=None) | Q(wake_at__lte=clock.Now())
+    ready = list(items(row).filter(is_due, status=Status.READY).order_by("item")[:room])
     if not ready:
         return
     scope = read_scope()
     values = find_step_items(step, scope)
     for item in ready:
         try:
-            own = item_scope(scope, values, item)
-            input = steps.map_step_input(step, item, own)
-            children.start_child(run, spec, step, item, input, own)
+            own_scope = item_scope(scope, values, item)
+            input = steps.map_step_input(step, item, own_scope)
+            children.start_child(run, spec, step, item, input, own_scope)
         except StepFailed as failure:
-            error = failure.as_json()
-            settle_and_count_item(
-                run, step, row, item, lambda item=item, error=error: steps.settle_step(run, step, item, error=error)
-            )
+            settle = partial(steps.settle_step, run, step, item, error=failure.as_json())
+            settle_and_count_item(run, step, row, item, settle)
 
 
 def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[str, Any]:
@@ -171,30 +187,41 @@ def item_scope(scope: dict[str, Any], values: list[Any], item: StepRun) -> dict[
 def mend_slots(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun) -> None:
     """Items remain but no worker is active: its worker died, or a retry has become due."""
     now = clock.now()
-    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists()
-    due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
-    lost = Q(status=Status.RUNNING, lease_expires_at__lt=now)
-    just_sent = row.lease_expires_at is not None and row.lease_expires_at > now
-    retries = Q(status=Status.READY, wake_at__lte=now)
-    if not at_work and items(row).filter(retries if just_sent else due | lost).exists():
+    if items(row).filter(status=Status.RUNNING, lease_expires_at__gte=now).exists():
+        return
+    is_just_sent = row.lease_expires_at is not None and row.lease_expires_at > now
+    if is_just_sent:
+        # The slots that were asked for are still on the queue: only a retry needs others.
+        is_open = Q(status=Status.READY, wake_at__lte=now)
+    else:
+        is_due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=now))
+        is_lost = Q(status=Status.RUNNING, lease_expires_at__lt=now)
+        is_open = is_due | is_lost
+    if items(row).filter(is_open).exists():
         open_slots(run, spec, step, row)
 
 
 def join(run: Run, step: StepSpec, row: StepRun) -> bool:
     """The items' outputs in order, None for a failed one, and the errors."""
-    outcomes = items(row).order_by("item").values_list("item", "status", "output", "error")
-    outputs = [output if status in WELL else None for _, status, output, _ in outcomes]
-    short = [
-        {"index": place, "code": (error or {}).get("code", status), "message": (error or {}).get("message", "")}
-        for place, status, _, error in outcomes
-        if status != Status.SUCCEEDED
-    ]
+    outputs: list[Any] = []
+    short: list[dict[str, Any]] = []
+    broken = 0
+    for place, status, output, error in items(row).order_by("item").values_list("item", "status", "output", "error"):
+        is_well = status in WELL
+        outputs.append(output if is_well else None)
+        if not is_well:
+            broken += 1
+        if status != Status.SUCCEEDED:
+            error = error or {}
+            code = error.get("code", status)
+            short.append({"index": place, "code": code, "message": error.get("message", "")})
     if not short:
         return end_fanout(run, row, Status.SUCCEEDED, output=outputs)
-    broken = [status for _, status, _, _ in outcomes if status not in WELL]
-    is_partial = step.on_error == "continue" and len(broken) < row.total
-    status = Status.PARTIAL if is_partial or not broken else Status.FAILED
-    return end_fanout(run, row, status, output=outputs, error=items_error(row, short, broken=len(broken)))
+    status = Status.FAILED
+    if not broken or (step.on_error == "continue" and broken < row.total):
+        status = Status.PARTIAL
+    error = items_error(row, short, broken=broken)
+    return end_fanout(run, row, status, output=outputs, error=error)
 
 
 def end_fanout(run: Run, row: StepRun, status: str, **result: Any) -> bool:
@@ -205,9 +232,14 @@ def end_fanout(run: Run, row: StepRun, status: str, **result: Any) -> bool:
 
 def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> dict[str, Any]:
     """Failed items, or if there are none those that did only part of their work."""
-    verb = f"{row.failed} of {row.total} items failed" if broken else f"{len(short)} of {row.total} items are partial"
-    message = f"{verb}; the first: {short[0]['message']}"
-    return {"code": "items_failed" if broken else "items_partial", "message": message, "items": short[:ERRORS_KEPT]}
+    if broken:
+        code = "items_failed"
+        summary = f"{row.failed} of {row.total} items failed"
+    else:
+        code = "items_partial"
+        summary = f"{len(short)} of {row.total} items are partial"
+    message = f"{summary}; the first: {short[0]['message']}"
+    return {"code": code, "message": message, "items": short[:ERRORS_KEPT]}
 
 
 # -- counting --------------------------------------------------------------------------------
@@ -217,7 +249,8 @@ def items_error(row: StepRun, short: list[dict[str, Any]], *, broken: int) -> di
 def settle_and_count_item(run: Run, step: StepSpec, row: StepRun, item: StepRun, settle: Any) -> None:
     """Settle one item and, if that ended it, count it on the step's row."""
     if settle() and item.status in ENDED:
-        add_to_counters(run, step, row, done=1, failed=int(item.status == Status.FAILED))
+        failed = 1 if item.status == Status.FAILED else 0
+        add_to_counters(run, step, row, done=1, failed=failed)
 
 
 def add_to_counters(
@@ -233,17 +266,23 @@ def add_to_counters(
         done += items(row).filter(status=Status.READY).update(status=Status.CANCELLED, finished_at=now)
     rows = StepRun.objects.filter(pk=row.pk)
     rows.update(done=F("done") + done, failed=F("failed") + failed)
+    # Other workers count on the same row.
     row.done, row.failed, row.total = rows.values_list("done", "failed", "total").get()
+    recorded = list(entries)
+    # An event for each item would be too many: one whenever another part of them has ended.
     part = max(1, row.total // PROGRESS_STEPS)
-    moved = row.done >= row.total or row.done // part != (row.done - done) // part
-    progress = {"key": row.key, "done": row.done, "failed": row.failed, "total": row.total}
-    events.record_many(run, [*entries, *([("chain.progress", progress)] if moved else [])])
+    done_before = row.done - done
+    if row.done >= row.total or row.done // part != done_before // part:
+        progress = {"key": row.key, "done": row.done, "failed": row.failed, "total": row.total}
+        recorded.append(("chain.progress", progress))
+    events.record_many(run, recorded)
     if row.done >= row.total:
         endings.wake(run.pk)
 
 
 def recount(row: StepRun) -> None:
     """The counts from the rows, if another worker settled some of them in the meantime."""
-    ended = Count("pk", filter=Q(status__in=ENDED))
-    counts = items(row).aggregate(done=ended, failed=Count("pk", filter=Q(status=Status.FAILED)))
+    done = Count("pk", filter=Q(status__in=ENDED))
+    failed = Count("pk", filter=Q(status=Status.FAILED))
+    counts = items(row).aggregate(done=done, failed=failed)
     StepRun.objects.filter(pk=row.pk).update(**counts)

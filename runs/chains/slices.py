@@ -51,13 +51,20 @@ from .steps import StepFailed
 Status = StepRun.Status
 SLICE_S = 0.5
 FLUSH_S = 0.2
-MOMENT_S = 0.5  # target duration of a batch
-# maximum; smaller for calls that must not be repeated, so that a crash leaves fewer in doubt
-BATCH, UNSURE_BATCH = 64, 8
+# Target duration of a batch.
+MOMENT_S = 0.5
+# The largest batch.
+BATCH = 64
+# The same for calls that must not be repeated: a crash leaves fewer in doubt.
+UNSURE_BATCH = 8
+# Kinds of tools whose calls may wait for something.
 MAY_WAIT = frozenset(["device", "agent", "chain", "builtin", "connector", "mcp", "a2a"])
-WAITS = ("device", "child", "timer", "input")  # what a call waits for that counts as active
-QUICK_S = 0.02  # a quicker call waits for almost nothing
-QUICK_SLOTS = 2  # slots that remain in one process while calls are quick
+# What a call waits for that counts as active.
+WAITS = ("device", "child", "timer", "input")
+# A quicker call waits for almost nothing.
+QUICK_S = 0.02
+# Slots that remain in one process while calls are quick.
+QUICK_SLOTS = 2
 CLAIMED = ("status", "lease_owner", "lease_expires_at", "wake_at", "attempt", "call")
 ENDED = ("status", "output", "error", "started_at", "finished_at", "lease_expires_at")
 
@@ -76,13 +83,19 @@ class Crew:
 
     def learn(self, items: int, whole_s: float, calls: list[float]) -> None:
         """Record the duration of a batch and of each call in it."""
-        self.size = max(1, min(self.most, self.size * 4, int(items * MOMENT_S / max(whole_s, 0.001))))
+        fitting = int(items * MOMENT_S / max(whole_s, 0.001))
+        # It grows step by step: one quick batch may be a chance.
+        self.size = max(1, min(self.most, self.size * 4, fitting))
         if calls:
-            self.call_s = sorted(calls)[len(calls) // 4]  # the quickest ones: the others also waited for other threads
+            # The quickest ones: the others also waited for other threads.
+            quarter = len(calls) // 4
+            self.call_s = sorted(calls)[quarter]
 
     @property
     def is_quick(self) -> bool:
-        return self.call_s is not None and self.call_s < QUICK_S
+        if self.call_s is None:
+            return False
+        return self.call_s < QUICK_S
 
     def join(self) -> None:
         with self.lock:
@@ -109,7 +122,8 @@ def get_step_crew(row: StepRun, tool: ToolSpec) -> Crew:
 
 def choose_batch_size(tool: ToolSpec) -> int:
     if tool.kind in MAY_WAIT:
-        return 1  # each may stop at any moment, and no more may wait than may be active
+        # Each may stop at any moment, and no more may wait than may be active.
+        return 1
     return BATCH if tool.is_repeatable else UNSURE_BATCH
 
 
@@ -122,13 +136,15 @@ def work_on_slice(run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, scope
         fail_all(run, step, row, failure)
         return
     others = slots_taken(row)
-    if others >= read_parallel_limit(spec, step):
+    limit = read_parallel_limit(spec, step)
+    if others >= limit:
         return
     slot = Slot(run, spec, step, row, tool, {"scope": scope, "values": values})
     if not slot.work():
         return
-    # slots that ended while calls were quick are needed again when they are slow
-    add_slots(run, row, 2 if not slot.crew.is_quick and others + 1 < read_parallel_limit(spec, step) else 1)
+    # Slots that ended while calls were quick are needed again when they are slow.
+    needs_another = not slot.crew.is_quick and others + 1 < limit
+    add_slots(run, row, 2 if needs_another else 1)
 
 
 def fail_all(run: Run, step: StepSpec, row: StepRun, failure: StepFailed) -> None:
@@ -144,8 +160,9 @@ def slots_taken(row: StepRun) -> int:
     """The number of slots that hold items now. More may be queued than allowed if lost ones were
     replaced too soon.
     """
-    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=clock.Now()).exclude(lease_owner="")
-    return at_work.order_by().values("lease_owner").distinct().count()
+    at_work = items(row).filter(status=Status.RUNNING, lease_expires_at__gt=clock.Now())
+    owners = at_work.exclude(lease_owner="").order_by().values("lease_owner").distinct()
+    return owners.count()
 
 
 class Slot:
@@ -154,23 +171,30 @@ class Slot:
     def __init__(
         self, run: Run, spec: ChainSpec, step: StepSpec, row: StepRun, tool: ToolSpec, input: dict[str, Any]
     ) -> None:
-        self.run, self.spec, self.step, self.row, self.tool = run, spec, step, row, tool
+        self.run = run
+        self.spec = spec
+        self.step = step
+        self.row = row
+        self.tool = tool
         self.given = input
         self.crew = get_step_crew(row, tool)
 
     def work(self) -> bool:
         """Batch after batch; True if the time is up and items may remain."""
-        until, has_left = time.monotonic() + SLICE_S, False
+        until = time.monotonic() + SLICE_S
+        has_left = False
         self.crew.join()
         try:
             with hold_lease(StepLease(self.run)) as lease:
                 while self.batch(lease) and not lease.is_cancelled():
-                    if has_left := self.crew.spare():
+                    has_left = self.crew.spare()
+                    if has_left:
                         return False
                     if time.monotonic() >= until:
                         return True
                 return False
         finally:
+            # A spared slot has left already.
             if not has_left:
                 self.crew.leave()
 
@@ -200,39 +224,45 @@ class Slot:
         """Take the next items; their calls are mapped, checked and recorded before the first is
         made.
         """
-        executor.tell()  # the run's row is locked before its calls and steps
+        # The run's row is locked before its calls and steps.
+        executor.tell()
         batch = self.claim()
-        lease.pks, lease.owner = [str(item.pk) for item in batch], batch[0].lease_owner if batch else ""
+        lease.pks = [str(item.pk) for item in batch]
+        lease.owner = batch[0].lease_owner if batch else ""
         resumed = self.resume(executor, [item for item in batch if item.call is not None])
         fresh, requests, broken = self.mapped([item for item in batch if item.call is None])
         records, entries = executor.record(requests, turn=0) if requests else ([], [])
-        for item, record in zip(fresh, records, strict=True):
+        recorded = list(zip(fresh, records, strict=True))
+        for item, record in recorded:
             item.call = record
         update_each(batch, CLAIMED)
         events.record_many(self.run, entries)
         for item, error in broken:
-            settle_and_count_item(
-                self.run, self.step, self.row, item, partial(steps.settle_step, self.run, self.step, item, error=error)
-            )
-        self.pairs = resumed + list(zip(fresh, records, strict=True))
+            settle = partial(steps.settle_step, self.run, self.step, item, error=error)
+            settle_and_count_item(self.run, self.step, self.row, item, settle)
+        self.pairs = resumed + recorded
         return len(batch)
 
     def claim(self) -> list[StepRun]:
         """The next rows, locked by this transaction; `update_each` writes the values set here."""
-        due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=clock.Now()))
-        free = due | Q(status=Status.RUNNING, lease_expires_at__lte=clock.Now())
+        is_due = Q(status=Status.READY) & (Q(wake_at=None) | Q(wake_at__lte=clock.Now()))
+        is_abandoned = Q(status=Status.RUNNING, lease_expires_at__lte=clock.Now())
         rows = (
             items(self.row)
             .annotate(until=clock.Now(settings.LEASE_S))
-            .filter(free)
+            .filter(is_due | is_abandoned)
             .order_by("item")
             .select_for_update(skip_locked=True, of=("self",))
         )
-        batch = list(rows.select_related("call")[: self.room()])
+        room = self.room()
+        batch = list(rows.select_related("call")[:room])
         token = f"slot:{secrets.token_hex(12)}"
         for item in batch:
-            item.status, item.lease_owner, item.lease_expires_at = Status.RUNNING, token, item.until
-            item.wake_at, item.attempt = None, item.attempt + 1
+            item.status = Status.RUNNING
+            item.lease_owner = token
+            item.lease_expires_at = item.until
+            item.wake_at = None
+            item.attempt += 1
         return batch
 
     def room(self) -> int:
@@ -242,7 +272,8 @@ class Slot:
         if self.tool.kind not in MAY_WAIT:
             return self.crew.size
         waiting = items(self.row).filter(status=Status.WAITING, call__waiting_for__in=WAITS).count()
-        return min(self.crew.size, max(0, read_parallel_limit(self.spec, self.step) - waiting))
+        free = read_parallel_limit(self.spec, self.step) - waiting
+        return min(self.crew.size, max(0, free))
 
     def resume(self, executor: "BatchExecutor", rows: list[StepRun]) -> list[tuple[StepRun, ToolCallRecord]]:
         """The items whose call was recorded earlier, because it waited or its worker died."""
@@ -274,12 +305,14 @@ class BatchExecutor(HeldExecutor):
 
     def flush(self, run: Run, step: StepSpec, row: StepRun) -> None:
         """Write the results, the items they end, and the counters in one transaction."""
-        pairs, self.pairs = self.pairs, []
+        pairs = self.pairs
+        self.pairs = []
         if not pairs:
             return
         try:
             with transaction.atomic():
-                self.tell()  # as above
+                # The run's row is locked before its calls and steps.
+                self.tell()
                 self.write_ends(run, step, row, pairs)
         except LeaseLost:
             self.put_aside(self.results)
@@ -289,48 +322,69 @@ class BatchExecutor(HeldExecutor):
 
     def write_ends(self, run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]]) -> None:
         entries = self.write(run)
-        pairs = [pair for pair in pairs if pair[1] not in self.late]
-        end_simply(run, step, row, [pair for pair in pairs if is_simple(step, *pair)], entries)
+        simple: list[tuple[StepRun, ToolCallRecord]] = []
+        others: list[tuple[StepRun, ToolCallRecord]] = []
         for item, record in pairs:
-            if not is_simple(step, item, record):
-                settle_one(run, step, row, item, record)
+            if record in self.late:
+                continue
+            if is_simple(step, item, record):
+                simple.append((item, record))
+            else:
+                others.append((item, record))
+        end_simply(run, step, row, simple, entries)
+        for item, record in others:
+            settle_one(run, step, row, item, record)
 
 
 def is_simple(step: StepSpec, item: StepRun, record: ToolCallRecord) -> bool:
     """Whether this result ends the item directly, without retry, further rounds or a schema check."""
     if not record.outcome or step.repeat_until or step.output_schema:
         return False
-    return record.outcome == ToolCallRecord.Outcome.OK or not may_retry(step.retry, item.attempt, record.error)
+    if record.outcome == ToolCallRecord.Outcome.OK:
+        return True
+    return not may_retry(step.retry, item.attempt, record.error)
 
 
 def end_simply(
     run: Run, step: StepSpec, row: StepRun, pairs: list[tuple[StepRun, ToolCallRecord]], entries: list[events.Entry]
 ) -> None:
+    """Writes the ends of many items with one statement."""
     if not pairs:
         events.record_many(run, entries)
         return
-    now, failed = clock.near(), 0
+    now = clock.near()
+    failed = 0
     for item, record in pairs:
-        item.error = read_call_error(record)
-        failed += item.error is not None
-        item.status = Status.FAILED if item.error else Status.SUCCEEDED
-        item.output = None if item.error else record.result
-        item.started_at, item.finished_at = record.started_at, now
+        error = read_call_error(record)
+        if error is None:
+            item.status = Status.SUCCEEDED
+            item.output = record.result
+        else:
+            failed += 1
+            item.status = Status.FAILED
+            item.output = None
+        item.error = error
+        item.started_at = record.started_at
+        item.finished_at = now
         item.lease_expires_at = None
-    ours = {"status": Status.RUNNING, "lease_owner": pairs[0][0].lease_owner}
-    if update_each([item for item, _ in pairs], ENDED, where=ours) == len(pairs):
-        add_to_counters(run, step, row, done=len(pairs), failed=failed, entries=entries)
-    else:  # another worker took some of them
+    rows = [item for item, _ in pairs]
+    ours = {"status": Status.RUNNING, "lease_owner": rows[0].lease_owner}
+    if update_each(rows, ENDED, where=ours) == len(rows):
+        add_to_counters(run, step, row, done=len(rows), failed=failed, entries=entries)
+    else:
+        # Another worker took some of them.
         recount(row)
         add_to_counters(run, step, row, done=0, failed=0, entries=entries)
 
 
 def settle_one(run: Run, step: StepSpec, row: StepRun, item: StepRun, record: ToolCallRecord) -> None:
+    """Ends an item with retry, rounds or a schema check, or lets it wait with its call."""
     if record.outcome:
         settle_and_count_item(run, step, row, item, partial(settle_call, run, step, item, record))
         return
-    until = record.details.get("until") if record.waiting_for in ("timer", "input") else None
-    wake_at = parse_datetime(until) if until else None
+    wake_at = None
+    if record.waiting_for in ("timer", "input") and record.details.get("until"):
+        wake_at = parse_datetime(record.details["until"])
     waiting = {"status": Status.WAITING, "lease_owner": "", "lease_expires_at": None, "wake_at": wake_at}
     items(row).filter(pk=item.pk, status=Status.RUNNING).update(**waiting)
     if wake_at:

@@ -39,7 +39,9 @@ class StepFailed(Exception):
 
     def as_json(self) -> dict[str, Any]:
         error = {"code": self.code, "message": str(self)}
-        return error | {"details": self.details} if self.details else error
+        if self.details:
+            error["details"] = self.details
+        return error
 
 
 def map_step_input(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
@@ -53,21 +55,31 @@ def map_step_input(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[
 
 def map_step_options(step: StepSpec, row: StepRun, scope: dict[str, Any]) -> dict[str, Any]:
     """The options of its agent's run (runs/intake/options.py). Raises StepFailed."""
-    variables = map_step_values(step, "variables", step.variables, with_round(scope, row)) if step.variables else None
-    values = {"model": step.model, "instructions": step.instructions, "variables": variables}
-    return {name: value for name, value in values.items() if value}
+    options: dict[str, Any] = {}
+    if step.model:
+        options["model"] = step.model
+    if step.instructions:
+        options["instructions"] = step.instructions
+    if step.variables:
+        variables = map_step_values(step, "variables", step.variables, with_round(scope, row))
+        if variables:
+            options["variables"] = variables
+    return options
 
 
 def map_step_context(run: Run, step: StepSpec, row: StepRun, scope: dict[str, Any]) -> list[dict[str, Any]]:
     """The texts for the instructions of its agent's run (runs/intake/context.py). Raises StepFailed."""
-    return [map_context_source(run, step, source, with_round(scope, row)) for source in step.context]
+    own_scope = with_round(scope, row)
+    return [map_context_source(run, step, source, own_scope) for source in step.context]
 
 
 def map_context_source(run: Run, step: StepSpec, source: ContextSource, scope: dict[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {"source": source.source, "last": source.last}
     if source.step:
-        return entry | {"id": find_step_session(run, source.step)}
-    return entry | map_step_values(step, "context", {"id": source.id}, scope) if source.id else entry
+        entry["id"] = find_step_session(run, source.step)
+    elif source.id:
+        entry.update(map_step_values(step, "context", {"id": source.id}, scope))
+    return entry
 
 
 def find_step_session(run: Run, key: str) -> str:
@@ -83,12 +95,12 @@ def map_step_values(step: StepSpec, what: str, mapping: dict[str, Any], scope: d
     try:
         return map_input(mapping, scope)
     except MappingError as error:
-        raise StepFailed(
-            error.code, f"{what} of step “{step.key}”: {error}", {"hint": error.hint} if error.hint else None
-        )
+        details = {"hint": error.hint} if error.hint else None
+        raise StepFailed(error.code, f"{what} of step “{step.key}”: {error}", details)
 
 
 def with_round(scope: dict[str, Any], row: StepRun) -> dict[str, Any]:
+    """Adds what a step that repeats knows of its earlier rounds."""
     return {**scope, "round": row.repeat, "previous": row.output}
 
 
@@ -111,7 +123,9 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *,
             expires_at=until,
             default=settings.APPROVAL_DEFAULT,
         )
+        # What was approved is what the step gets, even if its scope changes until then.
         StepRun.objects.filter(pk=row.pk).update(input=input)
+        waiting = describe_step(row, waiting_for="approval")
         question = {
             "id": str(approval.pk),
             "call": None,
@@ -122,9 +136,7 @@ def ask_before(run: Run, step: StepSpec, row: StepRun, input: dict[str, Any], *,
             "expires_at": events.format_moment(approval.expires_at),
             "default": approval.default,
         }
-        events.record_many(
-            run, [("step.waiting", describe_step(row, waiting_for="approval")), ("approval.requested", question)]
-        )
+        events.record_many(run, [("step.waiting", waiting), ("approval.requested", question)])
 
 
 def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) -> bool:
@@ -134,13 +146,19 @@ def follow_approval(run: Run, step: StepSpec, row: StepRun, approval: Approval) 
     if approval.status == Approval.Status.OPEN:
         return False
     if approval.status == Approval.Status.APPROVED:
-        edited = approval.edited_arguments
-        fields = {"input": edited} if edited is not None else {}
-        StepRun.objects.filter(pk=row.pk, status=Status.WAITING).update(status=Status.READY, wake_at=None, **fields)
+        fields: dict[str, Any] = {"status": Status.READY, "wake_at": None}
+        if approval.edited_arguments is not None:
+            fields["input"] = approval.edited_arguments
+        StepRun.objects.filter(pk=row.pk, status=Status.WAITING).update(**fields)
         return True
-    word = "nobody answered in time" if approval.status == Approval.Status.EXPIRED else "a person denied it"
-    message = f"{word}: {approval.note}" if approval.note else word
-    code = "approval_expired" if approval.status == Approval.Status.EXPIRED else "approval_denied"
+    if approval.status == Approval.Status.EXPIRED:
+        code = "approval_expired"
+        message = "nobody answered in time"
+    else:
+        code = "approval_denied"
+        message = "a person denied it"
+    if approval.note:
+        message = f"{message}: {approval.note}"
     return settle_step(run, step, row, error={"code": code, "message": message})
 
 
@@ -166,23 +184,26 @@ def claim_step(
     row: StepRun, status: str, *, owner: str = "", lease_s: float | None = None, attempt: bool = True, **more: Any
 ) -> bool:
     """Take a ready row; of two workers one wins. Without `lease_s` the run's own lease covers it."""
+    # A lease is compared with the database's clock, by other workers.
     now = clock.now() if lease_s else clock.near()
+    lease_expires_at = now + timedelta(seconds=lease_s) if lease_s else None
+    # A question to a person, for one, is no attempt.
+    counted = 1 if attempt else 0
     fields: dict[str, Any] = {
         "status": status,
         "wake_at": None,
         "lease_owner": owner,
-        "lease_expires_at": now + timedelta(seconds=lease_s) if lease_s else None,
+        "lease_expires_at": lease_expires_at,
         "started_at": row.started_at or now,
         **more,
     }
-    won = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt, repeat=row.repeat).update(
-        **fields, attempt=F("attempt") + (1 if attempt else 0)
-    )
-    if won:
-        row.attempt += 1 if attempt else 0
-        for name, value in fields.items():
-            setattr(row, name, value)
-    return bool(won)
+    rows = StepRun.objects.filter(pk=row.pk, status=Status.READY, attempt=row.attempt, repeat=row.repeat)
+    if not rows.update(**fields, attempt=F("attempt") + counted):
+        return False
+    row.attempt += counted
+    for name, value in fields.items():
+        setattr(row, name, value)
+    return True
 
 
 @transaction.atomic
@@ -212,9 +233,12 @@ def settle_step(
         wake_at = clock.now() + timedelta(seconds=backoff_s(step.retry, row.attempt))
         events.record_many(run, entries)
         return put_back(run, row, wake_at=wake_at, error=error)
-    kept = row.output if error and output is None else output
-    status = Status.FAILED if error else Status.PARTIAL if shortfall else Status.SUCCEEDED
-    return end_step(run, row, status, output=kept, error=error or shortfall, entries=entries)
+    if error:
+        # The output of an earlier round stays, if this one has none.
+        last_output = row.output if output is None else output
+        return end_step(run, row, Status.FAILED, output=last_output, error=error, entries=entries)
+    status = Status.PARTIAL if shortfall else Status.SUCCEEDED
+    return end_step(run, row, status, output=output, error=shortfall, entries=entries)
 
 
 def end_step(
@@ -230,26 +254,38 @@ def end_step(
     rows = open_rows(row)
     before = {name: getattr(row, name) for name in END}
     close_step(row, status, output=output, error=error)
-    if not rows.update(**{name: getattr(row, name) for name in END}):
+    columns = {name: getattr(row, name) for name in END}
+    if not rows.update(**columns):
         for name, value in before.items():
             setattr(row, name, value)
         events.record_many(run, entries)
         return False
-    events.record_many(run, [*entries, *([build_step_finished(row)] if row.item < 0 else [])])
+    recorded = list(entries)
+    # The end of an item is counted in chain.progress instead.
+    if row.item < 0:
+        recorded.append(build_step_finished(row))
+    events.record_many(run, recorded)
     return True
 
 
 def close_step(row: StepRun, status: str, *, output: Any, error: dict[str, Any] | None) -> None:
     """Set the columns END on the row, without saving it."""
-    row.status, row.output, row.error, row.finished_at = status, output, error, clock.near()
-    row.wake_at, row.lease_owner, row.lease_expires_at = None, "", None
+    row.status = status
+    row.output = output
+    row.error = error
+    row.finished_at = clock.near()
+    row.wake_at = None
+    row.lease_owner = ""
+    row.lease_expires_at = None
 
 
 def build_step_finished(row: StepRun) -> events.Entry:
-    return "step.finished", describe_step(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+    data = describe_step(row, status=row.status, error=row.error, wall_ms=wall_ms(row))
+    return "step.finished", data
 
 
 def open_rows(row: StepRun) -> Any:
+    """The row, while this attempt of this round has not ended: of two workers, one changes it."""
     return StepRun.objects.filter(pk=row.pk, status__in=OPEN, attempt=row.attempt, repeat=row.repeat)
 
 
@@ -267,19 +303,18 @@ def schema_error(step: StepSpec, output: Any) -> dict[str, Any] | None:
 
 def another_round(step: StepSpec, row: StepRun, output: Any, run: Run) -> tuple[bool, dict[str, Any] | None]:
     """(again, error): whether repeat_until is still false and another round is allowed."""
+    condition = step.repeat_until.condition
+    limit = step.repeat_until.limit
     scope = {"output": output, "previous": row.output, "round": row.repeat, "input": run.input}
     try:
-        if holds(step.repeat_until.condition, scope):
-            return False, None
+        is_enough = holds(condition, scope)
     except MappingError as error:
         return False, {"code": error.code, "message": f"repeat_until: {error}"}
-    if row.repeat + 1 < step.repeat_until.limit:
+    if is_enough:
+        return False, None
+    if row.repeat + 1 < limit:
         return True, None
-    limit = step.repeat_until.limit
-    return False, {
-        "code": "repeat_limit",
-        "message": f"`{step.repeat_until.condition}` was still false after {limit} rounds",
-    }
+    return False, {"code": "repeat_limit", "message": f"`{condition}` was still false after {limit} rounds"}
 
 
 def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
@@ -294,24 +329,21 @@ def next_round(run: Run, step: StepSpec, row: StepRun, output: Any) -> bool:
 
 def put_back(run: Run, row: StepRun, *, wake_at: Any, **fields: Any) -> bool:
     """The row is ready again, now or at `wake_at`; its call and child remain in their own records."""
-    done = open_rows(row).update(
-        status=Status.READY, wake_at=wake_at, child=None, call=None, lease_owner="", lease_expires_at=None, **fields
-    )
-    if done:
-        for name, value in {"status": Status.READY, "wake_at": wake_at, **fields}.items():
-            setattr(row, name, value)
-        if wake_at and row.item >= 0:
-            timers.bring_forward(run, wake_at)
-        elif wake_at:
-            record_step_event(
-                run,
-                "step.waiting",
-                row,
-                until=events.format_moment(wake_at),
-                attempt=row.attempt,
-                error=fields.get("error"),
-            )
-    return bool(done)
+    fields = {"status": Status.READY, "wake_at": wake_at, **fields}
+    rows = open_rows(row)
+    if not rows.update(child=None, call=None, lease_owner="", lease_expires_at=None, **fields):
+        return False
+    for name, value in fields.items():
+        setattr(row, name, value)
+    if not wake_at:
+        return True
+    if row.item >= 0:
+        # The step waits for its items: it must look again when this one is due.
+        timers.bring_forward(run, wake_at)
+    else:
+        until = events.format_moment(wake_at)
+        record_step_event(run, "step.waiting", row, until=until, attempt=row.attempt, error=fields.get("error"))
+    return True
 
 
 def wall_ms(row: StepRun) -> float | None:
@@ -325,4 +357,5 @@ def describe_step(row: StepRun, **more: Any) -> dict[str, Any]:
 
 
 def record_step_event(run: Run, type: str, row: StepRun, **more: Any) -> None:
-    events.record_event(run, type, describe_step(row, **more))
+    data = describe_step(row, **more)
+    events.record_event(run, type, data)

@@ -20,7 +20,8 @@ class Place:
 
     def __init__(self, leave: Callable[["Place"], None] = lambda place: None) -> None:
         self.leave = leave
-        self.is_dismissed = self.is_kept = False
+        self.is_dismissed = False
+        self.is_kept = False
         self.wake: Callable[[], None] = lambda: None
 
     def keep(self) -> Callable[[], None]:
@@ -53,7 +54,8 @@ class Places:
 
     def enter(self, person: int) -> Place:
         with self.lock:
-            if sum(map(len, self.taken.values())) >= self.number and not self.make_room(person):
+            count = sum(map(len, self.taken.values()))
+            if count >= self.number and not self.make_room(person):
                 hint = "Send `Prefer: respond-async` and poll."
                 raise Unavailable("Too many requests wait here.", hint=hint, headers={"Retry-After": "1"})
             place = Place(partial(self.leave, person))
@@ -63,9 +65,12 @@ class Places:
     def make_room(self, person: int) -> bool:
         """Dismiss the oldest request of a user who has more places than this user would have."""
         most = max(self.taken, key=lambda one: len(self.taken[one]), default=person)
-        if len(self.taken.get(most, ())) <= len(self.taken.get(person, ())) + 1:
+        their_count = len(self.taken.get(most, ()))
+        own_count = len(self.taken.get(person, ()))
+        if their_count <= own_count + 1:
             return False
-        self.taken[most].pop(0).dismiss()
+        oldest = self.taken[most].pop(0)
+        oldest.dismiss()
         return True
 
     def leave(self, person: int, place: Place) -> None:
@@ -122,5 +127,6 @@ def count_user_stream(
     try:
         yield respond
     finally:
-        for close in closers:  # no response was created
+        # Left over if no response was created.
+        for close in closers:
             close()

@@ -24,8 +24,10 @@ from .frames import HEARTBEAT, Frame, delta
 from .stored import iterate_stored_events
 
 HEARTBEAT_S = 15.0
-KEPT = 512  # frames that a reader may be behind
-BROKER_AWAY_S = 1.0  # seconds between checks of the rows while nothing arrives
+# Frames that a reader may be behind.
+KEPT = 512
+# Seconds between checks of the rows while nothing arrives.
+BROKER_AWAY_S = 1.0
 
 
 class FeedBroken(Exception):
@@ -39,18 +41,27 @@ class Feed:
     """One run's events since the first reader joined in this process."""
 
     def __init__(self, run: Run, feeds: dict[str, "Feed"]) -> None:
-        self.run_id, self.feeds = str(run.pk), feeds
+        self.run_id = str(run.pk)
+        self.feeds = feeds
         self.readers = 0
-        self.last = run.last_event  # number of the newest delivered event; at first, of those stored before
+        # The number of the newest delivered event; at first, of those stored before.
+        self.last = run.last_event
         self.is_over = run.finished_at is not None
-        self.text, self.turn = "", 0  # of the reply being written
-        self.finished = 0  # the last turn whose answer was delivered as a whole
-        self.told = 0  # frames so far
-        self.is_lost = False  # nothing more will come: the run was deleted, or the database went back to before
+        # The reply that is being written, and its turn.
+        self.text = ""
+        self.turn = 0
+        # The last turn whose answer was delivered as a whole.
+        self.finished = 0
+        # Frames so far.
+        self.told = 0
+        # Nothing more will come: the run was deleted, or the database went back to before.
+        self.is_lost = False
         self.recent: deque[Frame] = deque(maxlen=KEPT)
         self.news = asyncio.Event()
-        self.doubt = asyncio.Event()  # events may be stored that were not received
-        self.is_behind = True  # deltas are held until the rows are read: events before them may be stored
+        # Events may be stored that were not received.
+        self.doubt = asyncio.Event()
+        # Deltas are held until the rows are read: events before them may be stored.
+        self.is_behind = True
         self.held: list[Frame] = []
         self.wants_text = False
         self.work: asyncio.Task[None] | None = None
@@ -70,7 +81,10 @@ class Feed:
                 raise FeedBroken
             await self.news.wait()
         missed = self.told - place
-        return list(islice(self.recent, len(self.recent) - missed, None)) if missed <= len(self.recent) else None
+        kept = len(self.recent)
+        if missed > kept:
+            return None
+        return list(islice(self.recent, kept - missed, None))
 
     def tell(self, frame: Frame) -> None:
         if self.is_over:
@@ -82,29 +96,36 @@ class Feed:
 
     def wake(self) -> None:
         self.news.set()
+        # Whoever waits next waits for the next news.
         self.news = asyncio.Event()
 
     def hear(self, frame: Frame) -> None:
         """A message from the broker. An event out of order is read from the rows, together with
         those before it.
         """
-        if frame.type == "reasoning.delta":  # who comes late has missed it; it is in the run's page
+        if frame.type == "reasoning.delta":
+            # Who comes late has missed it; it is in the run's page.
             if frame.data["turn"] > self.finished:
                 self.tell(frame)
-        elif frame.seq is None and self.is_behind:
-            self.held.append(frame)
-            self.doubt.set()
         elif frame.seq is None:
-            self.tell_piece(frame)
+            self.hear_piece(frame)
         elif frame.seq == self.last + 1:
             self.tell_event(frame)
         elif frame.seq > self.last:
             self.is_behind = True
             self.doubt.set()
 
+    def hear_piece(self, frame: Frame) -> None:
+        if self.is_behind:
+            self.held.append(frame)
+            self.doubt.set()
+        else:
+            self.tell_piece(frame)
+
     def may_have_missed(self) -> None:
         """Events or deltas may be missing: read both from the rows before more is sent."""
-        self.is_behind = self.wants_text = True
+        self.is_behind = True
+        self.wants_text = True
         self.doubt.set()
 
     def tell_event(self, frame: Frame) -> None:
@@ -112,7 +133,9 @@ class Feed:
         if frame.type == "model.finished":
             turn = frame.data.get("turn", 0)
             self.tell_held(turn)
-            self.text, self.finished = "", turn
+            # The event contains the whole answer.
+            self.text = ""
+            self.finished = turn
         elif frame.is_last:
             self.tell_held()
         self.tell(frame)
@@ -131,11 +154,14 @@ class Feed:
     def tell_piece(self, frame: Frame) -> None:
         """A delta; the text so far is stored for readers who join later."""
         piece = frame.data
-        if piece["turn"] <= self.finished:
+        turn = piece["turn"]
+        if turn <= self.finished:
             return
-        if piece["turn"] != self.turn:
-            self.text, self.turn = "", piece["turn"]
-        if piece["offset"] > len(self.text):  # something was written before this feed was subscribed
+        if turn != self.turn:
+            self.text = ""
+            self.turn = turn
+        # Something was written before this feed was subscribed.
+        if piece["offset"] > len(self.text):
             self.may_have_missed()
             return
         self.text = self.text[: piece["offset"]] + piece["text"]
@@ -182,12 +208,14 @@ class Feed:
             return
         was_in_doubt = self.doubt.is_set()
         self.doubt.clear()
+        # The text is read before the rows: then they have all events that came before its words.
+        reply = await self.read_text() if self.wants_text else None
         async for batch in iterate_stored_events(self.run_id, self.last):
             for frame in batch:
                 if frame.seq and frame.seq > self.last:
                     self.tell_event(frame)
-        if self.wants_text:
-            await self.ask_for_text()
+        if reply:
+            self.tell_text(reply["turn"], reply["text"])
         self.is_behind = self.doubt.is_set()
         if not self.is_behind:
             self.tell_held()
@@ -195,12 +223,14 @@ class Feed:
             self.tell(HEARTBEAT)
             self.is_lost = not await in_thread(is_live, self.run_id)
 
-    async def ask_for_text(self) -> None:
-        """The part of the reply written before this feed was subscribed."""
+    async def read_text(self) -> dict[str, Any] | None:
+        """{"turn", "text"} of the part of the reply written before this feed was subscribed."""
         self.wants_text = False
-        reply = await in_thread(unfinished_text, self.run_id)
-        if reply and (reply["turn"] != self.turn or len(reply["text"]) > len(self.text)):
-            self.tell_piece(delta(self.run_id, reply["turn"], 0, reply["text"]))
+        return await in_thread(unfinished_text, self.run_id)
+
+    def tell_text(self, turn: int, text: str) -> None:
+        if turn != self.turn or len(text) > len(self.text):
+            self.tell_piece(delta(self.run_id, turn, 0, text))
 
 
 def is_live(run_id: str) -> bool:
@@ -210,7 +240,10 @@ def is_live(run_id: str) -> bool:
 def unfinished_text(run_id: str) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written; a finished reply is in its event."""
     reply = record.text_so_far(run_id)
-    return reply if reply and Run.objects.filter(pk=run_id, turns__lt=reply["turn"]).exists() else None
+    if not reply:
+        return None
+    is_unfinished = Run.objects.filter(pk=run_id, turns__lt=reply["turn"]).exists()
+    return reply if is_unfinished else None
 
 
 FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDictionary()
@@ -220,7 +253,10 @@ FEEDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Feed]] = WeakKeyDi
 async def join_feed(run: Run) -> AsyncIterator[Feed]:
     """This process's feed of the run; it lives as long as it has readers."""
     feeds = FEEDS.setdefault(asyncio.get_running_loop(), {})
-    feed = feeds.get(str(run.pk)) or feeds.setdefault(str(run.pk), Feed(run, feeds))
+    feed = feeds.get(str(run.pk))
+    if feed is None:
+        feed = Feed(run, feeds)
+        feeds[str(run.pk)] = feed
     feed.readers += 1
     feed.begin()
     try:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from django.utils.functional import cached_property  # functools' version takes a lock each time
+# Not that of functools, which takes a lock each time.
+from django.utils.functional import cached_property
 
 from plumbing import json_values
 
@@ -13,7 +14,11 @@ class Frame:
     """
 
     def __init__(self, run: str, type: str, data: str, *, seq: int | None = None, at: str | None = None) -> None:
-        self.run, self.type, self.json_data, self.seq, self.at = run, type, data, seq, at
+        self.run = run
+        self.type = type
+        self.json_data = data
+        self.seq = seq
+        self.at = at
 
     @classmethod
     def of(cls, event: dict[str, Any]) -> "Frame":
@@ -35,11 +40,10 @@ class Frame:
     def as_sse(self) -> bytes:
         """A server-sent event; `id:` is the event's number."""
         if self.seq is None:
-            return f'event: {self.type}\ndata: {{"type":"{self.type}","data":{self.json_data}}}\n\n'.encode()
-        return (
-            f"id: {self.seq}\nevent: {self.type}\n"
-            f'data: {{"seq":{self.seq},"type":"{self.type}","at":"{self.at}","data":{self.json_data}}}\n\n'
-        ).encode()
+            body = f'{{"type":"{self.type}","data":{self.json_data}}}'
+            return f"event: {self.type}\ndata: {body}\n\n".encode()
+        body = f'{{"seq":{self.seq},"type":"{self.type}","at":"{self.at}","data":{self.json_data}}}'
+        return f"id: {self.seq}\nevent: {self.type}\ndata: {body}\n\n".encode()
 
     @cached_property
     def as_message(self) -> str:

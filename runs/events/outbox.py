@@ -38,9 +38,9 @@ def listeners(owner: Any) -> Q:
     """Whether this user has a webhook or a trigger on runs. Read each time, so that a new one
     misses nothing.
     """
-    return Q(Exists(Webhook.objects.filter(owner_id=owner, enabled=True).order_by())) | Q(
-        Exists(Trigger.objects.filter(owner_id=owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by())
-    )
+    webhooks = Webhook.objects.filter(owner_id=owner, enabled=True).order_by()
+    triggers = Trigger.objects.filter(owner_id=owner, enabled=True, kind=Trigger.Kind.RUN_ENDED).order_by()
+    return Q(Exists(webhooks)) | Q(Exists(triggers))
 
 
 HEARD = Select(
@@ -55,27 +55,32 @@ def put(run: Run, entries: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """
     events = [(type, data) for type, data in entries if type in TOLD]
     queue_events(run, events)
-    if run.parent_id is None and any(type == "run.finished" for type, _ in events):
+    has_ended = any(type == "run.finished" for type, _ in events)
+    # The end of a child run is a part of its root's work.
+    if has_ended and run.parent_id is None:
         fire_ended(run)
 
 
 def queue_events(run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
-    rows = Webhook.objects.filter(Q(run=None) | Q(run=run), owner_id=run.principal_id, enabled=True)
-    for webhook in rows:
+    for webhook in Webhook.objects.filter(Q(run=None) | Q(run=run), owner_id=run.principal_id, enabled=True):
         if webhook.run_id is not None:
             queue_states(webhook, run, events)
             continue
         types = webhook.events or DEFAULT_EVENTS
-        create_deliveries(
-            webhook, [(type, build_webhook_body(run, type, data)) for type, data in events if type in types]
-        )
+        bodies = [(type, build_webhook_body(run, type, data)) for type, data in events if type in types]
+        create_deliveries(webhook, bodies)
 
 
 def queue_states(webhook: Webhook, run: Run, events: list[tuple[str, dict[str, Any]]]) -> None:
     """The states of a task for an A2A client. After the last one the webhook is switched off."""
-    states = [(type, data) for type, data in events if type in task_states.TOLD]
-    create_deliveries(webhook, [(type, status_update(run, type, data)) for type, data in states])
-    if any(type == "run.finished" for type, _ in states):
+    bodies: list[tuple[str, dict[str, Any]]] = []
+    has_ended = False
+    for type, data in events:
+        if type in task_states.TOLD:
+            bodies.append((type, status_update(run, type, data)))
+            has_ended |= type == "run.finished"
+    create_deliveries(webhook, bodies)
+    if has_ended:
         Webhook.objects.filter(pk=webhook.pk).update(enabled=False)
 
 
@@ -91,18 +96,19 @@ def queue_notice(owner_id: Any, type: str, data: dict[str, Any]) -> None:
     without a filter.
     """
     for webhook in Webhook.objects.filter(owner_id=owner_id, enabled=True, run=None):
-        if not webhook.events or type in webhook.events:
-            create_deliveries(webhook, [(type, {"type": type, "at": clock.near().isoformat(), "data": data})])
+        if webhook.events and type not in webhook.events:
+            continue
+        body = {"type": type, "at": clock.near().isoformat(), "data": data}
+        create_deliveries(webhook, [(type, body)])
 
 
 def create_deliveries(webhook: Webhook, bodies: list[tuple[str, dict[str, Any]]]) -> None:
     now = clock.near()
-    rows = [
-        WebhookDelivery(
-            webhook=webhook, run=webhook.run_id or body.get("run"), type=type, body=body, next_attempt_at=now
-        )
-        for type, body in bodies
-    ]
+    rows: list[WebhookDelivery] = []
+    for type, body in bodies:
+        # A notice belongs to no run.
+        run = webhook.run_id or body.get("run")
+        rows.append(WebhookDelivery(webhook=webhook, run=run, type=type, body=body, next_attempt_at=now))
     WebhookDelivery.objects.bulk_create(rows)
 
 
@@ -126,18 +132,17 @@ def fire_ended(run: Run) -> None:
     once.
     """
     chain_id = run.chain_version.chain_id if run.chain_version_id else None
-    rows = Trigger.objects.filter(owner_id=run.principal_id, enabled=True, kind=Trigger.Kind.RUN_ENDED)
-    rows = rows.filter(Q(on_agent=None) | Q(on_agent_id=run.agent_id), Q(on_chain=None) | Q(on_chain_id=chain_id))
-    firings = [
-        TriggerFiring(
-            trigger=trigger,
-            key=str(run.pk),
-            event=ended_event(run),
-            untrusted=run.has_untrusted or run.trigger == Run.Trigger.EXTERNAL,
-        )
-        for trigger in rows
-        if not trigger.on_status or run.status in trigger.on_status
-    ]
+    is_of_agent = Q(on_agent=None) | Q(on_agent_id=run.agent_id)
+    is_of_chain = Q(on_chain=None) | Q(on_chain_id=chain_id)
+    triggers = Trigger.objects.filter(owner_id=run.principal_id, enabled=True, kind=Trigger.Kind.RUN_ENDED)
+    # An outside program may have written what the run gives.
+    is_untrusted = run.has_untrusted or run.trigger == Run.Trigger.EXTERNAL
+    firings: list[TriggerFiring] = []
+    for trigger in triggers.filter(is_of_agent, is_of_chain):
+        if trigger.on_status and run.status not in trigger.on_status:
+            continue
+        firing = TriggerFiring(trigger=trigger, key=str(run.pk), event=ended_event(run), untrusted=is_untrusted)
+        firings.append(firing)
     TriggerFiring.objects.bulk_create(firings, ignore_conflicts=True)
 
 

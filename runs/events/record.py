@@ -64,10 +64,15 @@ TYPES = {
     "characters.",
     "session.summarised": "Older messages were summarised; data: to.",
 }
-LARGE = 16_000  # bytes of JSON; larger data is stored in a row of its own and cut in the broadcast
-FOR_SOMEBODY = ("input", "approval")  # waits that are announced to those who wait for the run's end
+# Bytes of JSON; larger data is stored in a row of its own and cut in the broadcast.
+LARGE = 16_000
+# Characters of a value in data that was cut.
+SHORTENED = 2000
+# Waits that are announced to those who wait for the run's end.
+FOR_SOMEBODY = ("input", "approval")
 TEXT_KEPT_S = 600
-EXPECTED_S = 10  # a promised watcher has subscribed by then
+# A promised watcher has subscribed by then.
+EXPECTED_S = 10
 
 
 def name_event_channel(run_id: Any) -> bytes:
@@ -121,7 +126,10 @@ def record_events_and_change(
 
 
 def list_webhook_questions(run: Run, entries: Sequence[Entry]) -> list[Question]:
-    return [outbox.HEARD.any(owner=run.principal_id)] if outbox.tells(entries) else []
+    """The question whether the run's person has a webhook or a trigger, if one may want these events."""
+    if not outbox.tells(entries):
+        return []
+    return [outbox.HEARD.any(owner=run.principal_id)]
 
 
 def change_run(
@@ -194,8 +202,10 @@ class NewEvent:
 
     def frame(self) -> bytes:
         """The JSON of `serialize_event`."""
-        one = self.columns
-        start = f'{{"run":"{one.run_id}","seq":{one.seq},"type":"{one.type}","at":"{format_moment(one.at)}","data":'
+        event = self.columns
+        at = format_moment(event.at)
+        # Put together by hand: the data is JSON already.
+        start = f'{{"run":"{event.run_id}","seq":{event.seq},"type":"{event.type}","at":"{at}","data":'
         return start.encode() + self.json + b"}"
 
 
@@ -203,12 +213,14 @@ def write_messages(run: Run, rows: Sequence[NewEvent]) -> list[tuple[bytes, broa
     """What is published of these events: each to those who watch the run; the end, or that the run waits for
     somebody, also to those who wait for its answer.
     """
-    messages: list[tuple[bytes, broadcast.Message]] = [(name_event_channel(run.pk), row.frame()) for row in rows]
+    channel = name_event_channel(run.pk)
+    messages: list[tuple[bytes, broadcast.Message]] = [(channel, row.frame()) for row in rows]
     for row in rows:
         type = row.columns.type
         if type == "run.finished":
             # Data that was cut is not the answer: whoever waits reads it from the row.
-            messages.append((ENDS.channel, format_line(run.pk, None if row.is_cut else row.json)))
+            answer = None if row.is_cut else row.json
+            messages.append((ENDS.channel, format_line(run.pk, answer)))
         elif type == "run.waiting" and row.whole.get("waiting_for") in FOR_SOMEBODY:
             messages.append((ENDS.channel, format_line(run.pk, None)))
     return messages
@@ -216,7 +228,9 @@ def write_messages(run: Run, rows: Sequence[NewEvent]) -> list[tuple[bytes, broa
 
 def shorten_event_value(value: Any) -> Any:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return value if len(text) <= 2000 else f"{text[:2000]}…"
+    if len(text) <= SHORTENED:
+        return value
+    return f"{text[:SHORTENED]}…"
 
 
 def serialize_event(event: RunEvent) -> dict[str, Any]:
@@ -242,8 +256,12 @@ class Deltas:
         self.run_id = str(run_id)
         self.turn = turn
         self.every = every
-        self.text, self.sent = "", 0  # characters of it that were published
-        self.thoughts, self.sent_thoughts = "", 0
+        self.text = ""
+        # Characters of the text that were published.
+        self.sent = 0
+        self.thoughts = ""
+        self.sent_thoughts = 0
+        # When something was published last, on the monotonic clock.
         self.last = 0.0
 
     def write(self, piece: str) -> None:
@@ -270,44 +288,51 @@ class Deltas:
     def publish(self, type: str, offset: int, text: str) -> None:
         """What comes behind the offset."""
         data = {"turn": self.turn, "offset": offset, "text": text[offset:]}
-        broadcast.publish_message(
-            name_delta_channel(self.run_id), {"run": self.run_id, "seq": None, "type": type, "data": data}
-        )
+        message = {"run": self.run_id, "seq": None, "type": type, "data": data}
+        broadcast.publish_message(name_delta_channel(self.run_id), message)
         self.last = time.monotonic()
 
 
 def keep_text(run_id: Any, turn: int, text: str) -> None:
-    key, kept = name_channel("text", run_id), json.dumps({"turn": turn, "text": text})
+    key = name_channel("text", run_id)
+    kept = json.dumps({"turn": turn, "text": text})
     try:
         broadcast.server_connection().ask(("SET", key, kept, "EX", TEXT_KEPT_S))
     except redis.RedisError:
-        pass  # only late joiners miss something, and the finished message contains all of it
+        # Only late joiners miss something, and the finished message contains all of it.
+        pass
 
 
 def text_so_far(run_id: Any) -> dict[str, Any] | None:
     """{"turn", "text"} of the reply being written now, or None."""
+    key = name_channel("text", run_id)
     try:
-        (kept,) = broadcast.server_connection().ask(("GET", name_channel("text", run_id)))
+        (kept,) = broadcast.server_connection().ask(("GET", key))
     except redis.RedisError:
         return None
-    return json.loads(kept) if kept else None
+    if not kept:
+        return None
+    return json.loads(kept)
 
 
 def has_watchers(run_id: Any) -> bool:
     """Whether deltas have a reader now or will in a moment. Otherwise the model is asked for the
     whole answer at once.
     """
-    numsub = ("PUBSUB", "NUMSUB", name_delta_channel(run_id))
+    subscribers = ("PUBSUB", "NUMSUB", name_delta_channel(run_id))
+    promised = ("EXISTS", name_channel("watched", run_id))
     try:
-        (_, count), expected = broadcast.server_connection().ask(numsub, ("EXISTS", name_channel("watched", run_id)))
+        (_, count), is_expected = broadcast.server_connection().ask(subscribers, promised)
     except redis.RedisError:
         return False
-    return bool(count or expected)
+    return bool(count or is_expected)
 
 
 def expect_watcher(run_id: Any) -> None:
     """Announce a reader before the run is queued: a worker may be faster than the subscription."""
+    key = name_channel("watched", run_id)
     try:
-        broadcast.server_connection().ask(("SET", name_channel("watched", run_id), "1", "EX", EXPECTED_S))
+        broadcast.server_connection().ask(("SET", key, "1", "EX", EXPECTED_S))
     except redis.RedisError:
-        pass  # they receive the whole answer
+        # They receive the whole answer.
+        pass

@@ -59,20 +59,24 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def end_with_credential(self) -> None:
         """A key that is revoked or expires, and a login that is logged out, take their sockets with them."""
-        await CredentialCheck.of(self.key, self.scope.get("session"), roles.find_rank(self.user)).ends()
+        login = self.scope.get("session")
+        standing = CredentialCheck.of(self.key, login, roles.find_rank(self.user))
+        await standing.ends()
         await self.turn_away(UNKNOWN, "Your key or your login is no longer valid, or your role on the site changed.")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         """Messages in flight when a connection was refused are dropped."""
         if self.is_admitted:
-            await super().receive(text_data or "null", **kwargs)  # binary frames are not JSON
+            # Binary frames are not JSON.
+            await super().receive(text_data or "null", **kwargs)
 
     async def turn_away(self, code: int, reason: str) -> None:
         """Nothing is sent after the close."""
         self.is_admitted = False
         for follower in self.followers:
             follower.cancel()
-        await self.send_error(f"closed_{code}", reason)  # Daphne sends a close code without its reason
+        # Daphne sends a close code without its reason.
+        await self.send_error(f"closed_{code}", reason)
         await self.close(code=code, reason=reason)
 
     async def admit(self) -> tuple[int, str]:
@@ -82,7 +86,10 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
             return UNKNOWN, "Send an API key in the Authorization header, or log in."
         if not self.may(self.needs):
             return FORBIDDEN, self.refusal(self.needs)
-        return await self.counted() or self.enter() or await self.begin()
+        too_many = await self.counted() or self.enter()
+        if too_many:
+            return too_many
+        return await self.begin()
 
     def enter(self) -> tuple[int, str] | None:
         """One person's open sockets are counted here, with their streams."""
@@ -97,17 +104,21 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
         """Handshakes and frames count against the rate limits like requests: None while within the
         limits.
         """
-        address = (self.scope.get("client") or ("",))[0]
+        client = self.scope.get("client") or ("",)
+        address = client[0]
         if await in_thread(throttles.admit_request, self.user, self.key, address):
             return None
-        return TOO_MANY, f"Too many requests this minute: try again in {int(throttles.until_next()) + 1} s."
+        wait_s = int(throttles.until_next()) + 1
+        return TOO_MANY, f"Too many requests this minute: try again in {wait_s} s."
 
     async def begin(self) -> tuple[int, str]:
         raise NotImplementedError
 
     def may(self, scope: str) -> bool:
         """The role was read when the socket was opened; if it changes, the socket ends."""
-        return (self.key is None or self.key.allows(scope)) and roles.allows(self.user, scope)
+        if self.key is not None and not self.key.allows(scope):
+            return False
+        return roles.allows(self.user, scope)
 
     def refusal(self, scope: str) -> str:
         if self.key is not None and not self.key.allows(scope):
@@ -119,12 +130,14 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
             STREAMS.leave(self.user.pk)
             self.is_counted = False
         for task in (*self.followers, self.guard):
+            # The guard itself may be what closes the socket.
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
 
     def follow(self, run: Run, *, after: int = 0) -> None:
         self.followers = [follower for follower in self.followers if not follower.done()]
-        self.followers.append(asyncio.create_task(self.forward(run, after)))
+        follower = asyncio.create_task(self.forward(run, after))
+        self.followers.append(follower)
 
     async def forward(self, run: Run, after: int) -> None:
         """Send a run's events until it ends; back-pressure slows down for a slow reader."""
@@ -134,7 +147,8 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
                     await self.send(text_data=frame.as_message)
         except FeedBroken as error:
             await self.close(code=RESTART, reason=str(error))
-        except Exception:  # nobody awaits this task: without a word the socket would be mute
+        # Nobody awaits this task: without a word the socket would be mute.
+        except Exception:
             log.exception("The events of run %s cannot be sent", run.pk)
             await self.close_broken()
         else:
@@ -153,13 +167,15 @@ class Authenticated(ClosesWhenBroken, AsyncJsonWebsocketConsumer):
 
     async def send_error(self, code: str, message: str, hint: str = "", details: Any = ()) -> None:
         error = {"code": code, "message": message, "hint": hint, "details": list(details)}
-        with translation.override(find_language(self.header(b"accept-language"))):
+        language = find_language(self.header(b"accept-language"))
+        with translation.override(language):
             error = translate_texts(error)
         await self.send_json({"type": "error", "error": error})
 
     def header(self, name: bytes) -> str:
         """Of the handshake."""
-        return dict(self.scope.get("headers", [])).get(name, b"").decode("latin-1")
+        headers = dict(self.scope.get("headers", []))
+        return headers.get(name, b"").decode("latin-1")
 
 
 def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
@@ -173,8 +189,11 @@ def caller(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
 def sender(scope: dict[str, Any]) -> tuple[Any, ApiKey | None]:
     headers = dict(scope.get("headers", []))
     words = headers.get(b"authorization", b"").decode("latin-1").split()
+    # A key that is not valid does not fall back to the login.
     if len(words) == 2 and words[0].lower() == "bearer":
         key = ApiKey.find(words[1])
         return (key.user, key) if key else (None, None)
     user = scope.get("user")
-    return (user, None) if user is not None and user.is_authenticated else (None, None)
+    if user is None or not user.is_authenticated:
+        return None, None
+    return user, None

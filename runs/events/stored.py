@@ -36,8 +36,10 @@ def format_stored_moment(at: str) -> str:
     """A time as databases write it, in UTC: “2026-06-01 08:00:00.123456”, with or without fraction
     and “+00”.
     """
+    day = at[:10]
+    seconds = at[11:19]
     fraction = at[20:].partition("+")[0]
-    return f"{at[:10]}T{at[11:19]}.{fraction[:3]:0<3}Z"
+    return f"{day}T{seconds}.{fraction[:3]:0<3}Z"
 
 
 STORED = Select(

@@ -17,21 +17,26 @@ async def in_batches(run: Run, *, after: int = 0) -> AsyncIterator[list[Frame]]:
     from the rows. Raises FeedBroken.
     """
     async with feed.join_feed(run) as live:
-        reader = Reader(str(run.pk), min(after, max(run.last_event, live.last)))
+        last = max(run.last_event, live.last)
+        reader = Reader(str(run.pk), min(after, last))
         while True:
-            # subscribed before the rows are read, so that nothing is missed in between
-            place, was_over = live.told, live.is_over
+            # Subscribed before the rows are read, so that nothing is missed in between.
+            place = live.told
+            was_over = live.is_over
             async for batch in iterate_stored_events(run.pk, reader.seen):
                 yield reader.fresh(batch)
                 if batch[-1].is_last:
                     return
             if was_over:
                 return
-            if live.text and (late := reader.unseen(delta(reader.run, live.turn, 0, live.text))):
-                yield [late]
+            if live.text:
+                late = reader.unseen(delta(reader.run, live.turn, 0, live.text))
+                if late:
+                    yield [late]
             while (frames := await live.since(place)) is not None:
                 place += len(frames)
-                if batch := reader.fresh(frames):
+                batch = reader.fresh(frames)
+                if batch:
                     yield batch
                 if frames[-1].is_last:
                     return
@@ -43,15 +48,18 @@ class Reader:
     """
 
     def __init__(self, run: str, seen: int) -> None:
-        self.run, self.seen = run, seen
-        self.turn = self.length = 0
+        self.run = run
+        self.seen = seen
+        self.turn = 0
+        self.length = 0
 
     def fresh(self, frames: list[Frame]) -> list[Frame]:
         """The frames the reader does not have yet; duplicates are recognised by number."""
         new_frames = []
         for frame in frames:
             if frame.type == "message.delta":
-                if piece := self.unseen(frame):
+                piece = self.unseen(frame)
+                if piece:
                     new_frames.append(piece)
             elif frame.seq is None:
                 new_frames.append(frame)
@@ -65,13 +73,18 @@ class Reader:
         first.
         """
         piece = frame.data
+        offset = piece["offset"]
+        text = piece["text"]
         if piece["turn"] != self.turn:
-            self.turn, self.length = piece["turn"], 0
-        had = max(0, self.length - piece["offset"])
-        if had >= len(piece["text"]):
+            self.turn = piece["turn"]
+            self.length = 0
+        had = max(0, self.length - offset)
+        if had >= len(text):
             return None
-        self.length = piece["offset"] + len(piece["text"])
-        return frame if not had else delta(self.run, self.turn, piece["offset"] + had, piece["text"][had:])
+        self.length = offset + len(text)
+        if had == 0:
+            return frame
+        return delta(self.run, self.turn, offset + had, text[had:])
 
 
 async def as_sse(source: AsyncIterator[list[Frame]]) -> AsyncIterator[bytes]:

@@ -15,8 +15,12 @@ from runs.models.run import RUN_JOINS
 
 from .connection_limits import Place
 
-LOOK_AGAIN_S = 15.0  # a broker that was unavailable loses messages; rows are not lost
-BROKER_AWAY_S = 1.0  # seconds between looks at the rows while nothing is heard
+# A broker that was unavailable loses messages; rows are not lost.
+LOOK_AGAIN_S = 15.0
+# Seconds between looks at the rows while nothing is heard.
+BROKER_AWAY_S = 1.0
+# Runs that one query of the lookout reads.
+LOOK_AT_ONCE = 500
 AT_WORK = (Run.Status.QUEUED, Run.Status.RUNNING)
 ENDS = Announcements("ends", remembered=4096)
 News = dict[str, Any]
@@ -37,7 +41,8 @@ class End:
     def __init__(
         self, run_id: Any, timeout: float, place: Place | None = None, *, or_else: Callable[[], bool] = never
     ) -> None:
-        self.run_id, self.or_else = run_id, or_else
+        self.run_id = run_id
+        self.or_else = or_else
         self.place = place or Place()
         self.deadline = time.monotonic() + timeout
 
@@ -48,7 +53,9 @@ class End:
             self.place.wake = waiter.tell
             while True:
                 release_connection()
-                if waiter.wait(min(self.left(), LOOK_AGAIN_S) if is_heard else 0) and waiter.news:
+                # Without a listener the announcement may have been missed: look at once.
+                wait_s = min(self.left(), LOOK_AGAIN_S) if is_heard else 0
+                if waiter.wait(wait_s) and waiter.news:
                     return waiter.news
                 is_over, news = self.look()
                 if is_over:
@@ -63,7 +70,8 @@ class End:
             LOOKOUT.add(self)
             try:
                 while True:
-                    if await waiter.wait(self.left() if is_heard else 0) and waiter.news:
+                    wait_s = self.left() if is_heard else 0
+                    if await waiter.wait(wait_s) and waiter.news:
                         return waiter.news
                     is_over, news = await in_thread(self.look)
                     if is_over:
@@ -73,15 +81,20 @@ class End:
                 LOOKOUT.discard(self)
 
     def left(self) -> float:
-        return 0 if self.place.is_dismissed else self.deadline - time.monotonic()
+        """Seconds until the wait is over."""
+        if self.place.is_dismissed:
+            return 0
+        return self.deadline - time.monotonic()
 
     def look(self) -> tuple[bool, News | None]:
         """(whether the wait is over, data of run.finished), from the rows. Raises RunGone."""
-        if ended := read_end(self.run_id):
+        ended = read_end(self.run_id)
+        if ended:
             return True, ended
         if not Run.objects.filter(pk=self.run_id).exists():
             raise RunGone(hint="Look at your conversation, then send the message again.")
-        return self.or_else() or self.left() <= 0, None
+        is_over = self.or_else() or self.left() <= 0
+        return is_over, None
 
 
 def wait_for_end(
@@ -96,7 +109,9 @@ def read_end(run_id: Any) -> News | None:
     row = RunEvent.objects.filter(run_id=run_id, type="run.finished").select_related("payload").first()
     if row is None:
         return None
-    return row.payload.data if row.data.get("is_cut") else row.data
+    if row.data.get("is_cut"):
+        return row.payload.data
+    return row.data
 
 
 class Lookout:
@@ -119,19 +134,23 @@ class Lookout:
         while self.ends:
             await asyncio.sleep(LOOK_AGAIN_S if ENDS.is_heard() else BROKER_AWAY_S)
             waiting = list(self.ends)
-            for start in range(0, len(waiting), 500):
-                some = waiting[start : start + 500]
-                resting = await in_thread(at_rest, [end.run_id for end in some])
+            for start in range(0, len(waiting), LOOK_AT_ONCE):
+                some = waiting[start : start + LOOK_AT_ONCE]
+                states = await in_thread(at_rest, [end.run_id for end in some])
                 for end in some:
-                    is_over = resting.get(end.run_id, True)
-                    if is_over or (is_over is False and end.or_else is not never):
+                    # A run that is gone will not end any more.
+                    has_ended = states.get(end.run_id, True)
+                    is_resting = has_ended is False
+                    if has_ended or (is_resting and end.or_else is not never):
                         end.place.wake()
 
 
 def at_rest(run_ids: list[Any]) -> dict[Any, bool | None]:
     """Of each of these runs, unless it is gone: has it ended? None while it is queued or at work."""
-    rows = Run.objects.filter(pk__in=run_ids).values_list("pk", "status", "finished_at")
-    return {pk: None if status in AT_WORK else finished_at is not None for pk, status, finished_at in rows}
+    states: dict[Any, bool | None] = {}
+    for pk, status, finished_at in Run.objects.filter(pk__in=run_ids).values_list("pk", "status", "finished_at"):
+        states[pk] = None if status in AT_WORK else finished_at is not None
+    return states
 
 
 LOOKOUT = Lookout()
@@ -141,8 +160,14 @@ def apply_end(run: Run, ended: dict[str, Any]) -> Run:
     """The run as its last event describes it, so that its row is not read again."""
     if run.agent_id is None:
         return Run.objects.select_related(*RUN_JOINS).get(pk=run.pk)
-    run.status, run.output, run.error, run.turns = ended["status"], ended["output"], ended["error"], ended["turns"]
-    run.started_at, run.finished_at = (parse_datetime(ended[at] or "") for at in ("started_at", "finished_at"))
-    for name, number in {**ended["usage"], **ended["counts"]}.items():
+    run.status = ended["status"]
+    run.output = ended["output"]
+    run.error = ended["error"]
+    run.turns = ended["turns"]
+    run.started_at = parse_datetime(ended["started_at"] or "")
+    run.finished_at = parse_datetime(ended["finished_at"] or "")
+    for name, number in ended["usage"].items():
+        setattr(run, name, number)
+    for name, number in ended["counts"].items():
         setattr(run, name, number)
     return run

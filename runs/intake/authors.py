@@ -29,15 +29,23 @@ def own(run: Run) -> Owner:
     """The owner of the run's own agent or chain; its person, while no agent has been chosen."""
     if run.agent is not None:
         return run.agent.owner_id
-    return run.chain_version.chain.owner_id if run.chain_version else run.principal_id
+    if run.chain_version is not None:
+        return run.chain_version.chain.owner_id
+    return run.principal_id
 
 
 def owners_above(run: Run) -> list[Owner]:
     if is_first(run.parent_id, run.trigger):
         return []
-    rows = list(Run.objects.above(run.parent_id).values_list(*ROW)) if run.parent_id else []
-    is_whole = any(is_first(parent, trigger) for parent, trigger, *_more in rows)
-    return [*(owner(*row) for _parent, _trigger, *row in rows), *([] if is_whole else [NOBODY])]
+    owners: list[Owner] = []
+    is_whole = False
+    if run.parent_id:
+        for parent, trigger, *row in Run.objects.above(run.parent_id).values_list(*ROW):
+            owners.append(owner(*row))
+            is_whole = is_whole or is_first(parent, trigger)
+    if not is_whole:
+        owners.append(NOBODY)
+    return owners
 
 
 def is_first(parent: Any, trigger: str) -> bool:
@@ -46,7 +54,11 @@ def is_first(parent: Any, trigger: str) -> bool:
 
 def owner(person: int, agent: Any, of_agent: Owner, chain: Any, of_chain: Owner) -> Owner:
     """Of the agent or chain; the person, while no agent has been chosen."""
-    return of_agent if agent else of_chain if chain else person
+    if agent:
+        return of_agent
+    if chain:
+        return of_chain
+    return person
 
 
 def above(run: Run) -> set[int]:
@@ -61,7 +73,8 @@ def others(run: Run) -> set[int]:
 
 def check_callee_shared(parent: Run, row: Agent | Chain) -> None:
     """An agent of somebody else starts only what its owner may use too. Raises Invalid."""
-    if find_closed_rows({0: (row.owner_id, row.team_id)}, others(parent)):
+    closed = find_closed_rows({0: (row.owner_id, row.team_id)}, others(parent))
+    if closed:
         raise Invalid(
             _("“%(target)s” cannot be used by the owner of the agent or chain that wants to start it.")
             % {"target": row.name},

@@ -30,11 +30,11 @@ def check_caller_tools(tools: Any, reserved: Collection[str] = ()) -> list[dict[
     """
     if not isinstance(tools, list) or len(tools) > MOST:
         raise Invalid(f"“tools” must be a list of at most {MOST} tools.", code="invalid_tools")
-    problems = [
-        {"field": f"tools.{place}.{field}".rstrip("."), "code": "invalid", "message": message}
-        for place, tool in enumerate(tools)
-        for field, message in find_caller_tool_problems(tool)
-    ]
+    problems = []
+    for place, tool in enumerate(tools):
+        for field, message in find_caller_tool_problems(tool):
+            path = f"tools.{place}.{field}".rstrip(".")
+            problems.append({"field": path, "code": "invalid", "message": message})
     if not problems:
         problems = name_problems([tool["name"] for tool in tools], reserved)
     if not problems and len(schema.canonical_json(tools).encode()) > MOST_BYTES:
@@ -42,7 +42,11 @@ def check_caller_tools(tools: Any, reserved: Collection[str] = ()) -> list[dict[
     if problems:
         hint = 'Send {"name", "description", "input_schema", "timeout_s"} for each tool.'
         raise Invalid("The tools are not valid.", code="invalid_tools", hint=hint, details=problems)
-    return [{**tool, "input_schema": tool.get("input_schema") or {"type": "object"}} for tool in tools]
+    checked = []
+    for tool in tools:
+        input_schema = tool.get("input_schema") or {"type": "object"}
+        checked.append({**tool, "input_schema": input_schema})
+    return checked
 
 
 def find_caller_tool_problems(tool: Any) -> list[tuple[str, str]]:
@@ -50,34 +54,38 @@ def find_caller_tool_problems(tool: Any) -> list[tuple[str, str]]:
     if not isinstance(tool, dict):
         return [("", "this must be an object")]
     problems = [(str(name)[:100], "there is no such field") for name in tool if name not in FIELDS]
-    if not isinstance(tool.get("name"), str) or not NAME.fullmatch(tool["name"]):
+    name = tool.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         problems.append(("name", "a name has 1 to 64 letters, digits, “_” or “-”"))
     if not isinstance(tool.get("description", ""), str):
         problems.append(("description", "this must be text"))
     timeout = tool.get("timeout_s", TIMEOUT_S)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= 86_400:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 1 <= timeout <= 86_400:
         problems.append(("timeout_s", "this must be a number of seconds from 1 to 86400"))
     if tool.get("input_schema") is not None:
-        problems += [
-            (f"input_schema{problem['path']}", problem["message"])
-            for problem in schema.check_schema(tool["input_schema"])
-        ]
+        for problem in schema.check_schema(tool["input_schema"]):
+            problems.append((f"input_schema{problem['path']}", problem["message"]))
     return problems
 
 
 def name_problems(names: list[str], reserved: Collection[str]) -> list[dict[str, str]]:
     """Each name once, and none that a tool of the agent has: a caller cannot replace it."""
-    return [
-        {"field": f"tools.{place}.name", "code": "name_taken", "message": f"the name “{name}” is already used"}
-        for place, name in enumerate(names)
-        if name in names[:place] or name in reserved or name in RESERVED
-    ]
+    problems = []
+    names_in_use = {*reserved, *RESERVED}
+    for place, name in enumerate(names):
+        if name in names_in_use:
+            message = f"the name “{name}” is already used"
+            problems.append({"field": f"tools.{place}.name", "code": "name_taken", "message": message})
+        names_in_use.add(name)
+    return problems
 
 
 def specs(policy: Mapping[str, Any]) -> dict[str, ToolSpec]:
     """The tools in a run's policy, by name. Their ids are negative: they have no row."""
-    return {
-        tool["name"]: ToolSpec(
+    tools = {}
+    for place, tool in enumerate(policy.get(POLICY, ())):
+        tools[tool["name"]] = ToolSpec(
             id=-1 - place,
             name=tool["name"],
             kind=KIND,
@@ -90,5 +98,4 @@ def specs(policy: Mapping[str, Any]) -> dict[str, ToolSpec]:
             untrusted=True,
             deadline_s=float(tool.get("timeout_s", TIMEOUT_S)),
         )
-        for place, tool in enumerate(policy.get(POLICY, ()))
-    }
+    return tools

@@ -21,6 +21,11 @@ from . import authors, checks, options
 from .parts import parse_run_ids
 
 KEPT = (StepRun.Status.SUCCEEDED, StepRun.Status.SKIPPED)
+# Of the row of an ended step, for a retry of its run.
+COPIED_COLUMNS = (
+    "key", "item", "status", "child_id", "call_id", "total", "done", "failed", "pinned", "attempt", "repeat", "input",
+    "output", "error", "started_at", "finished_at",
+)  # fmt: skip
 
 
 def prepare_chain_run(
@@ -56,16 +61,22 @@ def prepare_chain_run(
 def new_session(user: Any, spec: ChainSpec, fields: dict[str, Any]) -> Session:
     """One session in which all steps of the run talk."""
     parent = fields.get("parent")
+    depth = fields.get("depth", 0)
     return Session(
-        owner=user, title=spec.name, depth=fields.get("depth", 0), parent_id=parent.session_id if parent else None,
-        has_untrusted=fields.get("has_untrusted", False), variables={"agent_depth": fields.get("depth", 0)},
-    )  # fmt: skip
+        owner=user,
+        title=spec.name,
+        depth=depth,
+        parent_id=parent.session_id if parent else None,
+        has_untrusted=fields.get("has_untrusted", False),
+        variables={"agent_depth": depth},
+    )
 
 
 @transaction.atomic
 def insert_chain_runs(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> None:
     """Store prepared runs with their first event, and queue them; `pinned` are ended steps of the only one."""
-    if sessions := [run.session for run in runs if run.session is not None and run.session._state.adding]:
+    sessions = [run.session for run in runs if run.session is not None and run.session._state.adding]
+    if sessions:
         insert_each(sessions)
     for run in runs:
         fair_queue.line_up(run)
@@ -73,7 +84,8 @@ def insert_chain_runs(runs: list[Run], *, pinned: Sequence[StepRun] = ()) -> Non
     insert_each([build_chain_queued(run) for run in runs])
     if pinned:
         StepRun.objects.bulk_create(pinned)
-        events.record_many(pinned[0].run, [("step.finished", told_of_pin(row)) for row in pinned])
+        entries = [("step.finished", told_of_pin(row)) for row in pinned]
+        events.record_many(pinned[0].run, entries)
     wakeups.enqueue_all(runs)
 
 
@@ -122,7 +134,8 @@ def tell_parent(parent: Run, data: dict[str, Any]) -> None:
     """In the transaction that starts its child. Raises LeaseLost where the parent has ended: a worker
     that was stopped for long starts nothing more for it.
     """
-    if events.record_events_and_change(parent, [("child.started", data)], where={"status": Run.LIVE}) is None:
+    entry = ("child.started", data)
+    if events.record_events_and_change(parent, [entry], where={"status": Run.LIVE}) is None:
         raise LeaseLost(str(parent.pk))
 
 
@@ -170,9 +183,10 @@ def find_replaced_runs(run: Run, redone: set[str]) -> dict[str, Any]:
     """In one session for the whole run, hide the messages of the steps that are repeated."""
     if run.session_id is None:
         return {}
-    earlier_runs = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
-    before = parse_run_ids(run.metadata.get("instead_of"))
-    return {"instead_of": [str(pk) for pk in (*before, *earlier_runs.values_list("pk", flat=True))]}
+    of_steps = Run.objects.filter(parent=run, session=run.session_id, policy__step__in=sorted(redone))
+    replaced = parse_run_ids(run.metadata.get("instead_of"))
+    replaced += of_steps.values_list("pk", flat=True)
+    return {"instead_of": [str(pk) for pk in replaced]}
 
 
 def require_free(session: Session | None) -> None:
@@ -203,16 +217,19 @@ def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: An
     redone = begin | downstream(spec, begin)
     rows = list(StepRun.objects.filter(run=run))
     kept = [copy_step_row(row, again) for row in rows if row.key not in redone and row.status in KEPT]
-    if input is not None:
-        if len(begin) != 1:
-            raise Invalid(
-                "An edited input needs exactly one step.",
-                hint="Name the step.",
-                details=[{"step": key} for key in sorted(begin)],
-            )
-        kept.append(StepRun(run=again, key=next(iter(begin)), input=input))
+    if input is None:
+        for key in begin:
+            of_step = [row for row in rows if row.key == key]
+            kept += half_done(run, again, of_step)
+    elif len(begin) == 1:
+        [key] = begin
+        kept.append(StepRun(run=again, key=key, input=input))
     else:
-        kept += [row for key in begin for row in half_done(run, again, [row for row in rows if row.key == key])]
+        raise Invalid(
+            "An edited input needs exactly one step.",
+            hint="Name the step.",
+            details=[{"step": key} for key in sorted(begin)],
+        )
     StepRun.objects.bulk_create(kept)
 
 
@@ -222,34 +239,28 @@ def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:
     items = [row for row in rows if row.item >= 0]
     if main is None or len(items) != main.total:
         return []
-    well = [copy_step_row(row, again) for row in items if row.status in KEPT]
-    open_items = [StepRun(run=again, key=row.key, item=row.item) for row in items if row.status not in KEPT]
+    succeeded, open_items = [], []
+    for row in items:
+        if row.status in KEPT:
+            succeeded.append(copy_step_row(row, again))
+        else:
+            open_items.append(StepRun(run=again, key=row.key, item=row.item))
     fresh = StepRun(
-        run=again, key=main.key, status=StepRun.Status.RUNNING, input=main.input, total=main.total, done=len(well),
-        started_at=clock.near(), attempt=1,
-    )  # fmt: skip
-    return [fresh, *well, *open_items]
+        run=again,
+        key=main.key,
+        status=StepRun.Status.RUNNING,
+        input=main.input,
+        total=main.total,
+        done=len(succeeded),
+        started_at=clock.near(),
+        attempt=1,
+    )
+    return [fresh, *succeeded, *open_items]
 
 
 def copy_step_row(row: StepRun, again: Run) -> StepRun:
-    names = (
-        "key",
-        "item",
-        "status",
-        "child_id",
-        "call_id",
-        "total",
-        "done",
-        "failed",
-        "pinned",
-        "attempt",
-        "repeat",
-        "input",
-        "output",
-        "error",
-    )
-    times = {"started_at": row.started_at, "finished_at": row.finished_at}
-    return StepRun(run=again, **{name: getattr(row, name) for name in names}, **times)
+    columns = {name: getattr(row, name) for name in COPIED_COLUMNS}
+    return StepRun(run=again, **columns)
 
 
 def downstream(spec: ChainSpec, begin: set[str]) -> set[str]:

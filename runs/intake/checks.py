@@ -44,7 +44,10 @@ def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
     What is the person's own, or the site's, costs no query; what a team shares is read anew.
     """
     for row in rows:
-        if row is None or row.owner_id == run.principal_id or (row.owner_id is None and row.team_id is None):
+        if row is None or row.owner_id == run.principal_id:
+            continue
+        is_of_site = row.owner_id is None and row.team_id is None
+        if is_of_site:
             continue
         rows_of_kind: Any = type(row)._default_manager
         now = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
@@ -96,7 +99,8 @@ def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
     """Raises BrokenInput if the input does not match the agent's or chain's schema."""
     if spec is None or not spec.input_schema:
         return
-    if problems := schema.validate(spec.input_schema, {} if input is None else input):
+    problems = schema.validate(spec.input_schema, {} if input is None else input)
+    if problems:
         kind = "chains" if isinstance(spec, ChainSpec) else "agents"
         details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise BrokenInput(
@@ -112,8 +116,11 @@ def deadline(
 ) -> datetime:
     """The run's deadline: the shortest of all limits, and never after its parent's."""
     limits = [settings.MAX_RUN_S, spec.timeout_s if spec else None, timeout]
-    until = clock.near() + timedelta(seconds=min(filter(None, limits)))
-    return min(until, parent.deadline) if parent and parent.deadline else until
+    shortest_s = min(limit for limit in limits if limit)
+    until = clock.near() + timedelta(seconds=shortest_s)
+    if parent and parent.deadline:
+        return min(until, parent.deadline)
+    return until
 
 
 def check_depth(parent: Run, agent: Agent) -> None:
@@ -137,8 +144,12 @@ def check_depth(parent: Run, agent: Agent) -> None:
 
 def depth_limit(run: Run) -> int:
     """The root agent's limit; a session's variable can only lower it."""
-    root = Run.objects.select_related("version").get(pk=run.root_pk) if run.root_id else run
-    limit = root.version.read_spec().max_agent_depth if root.version else settings.MAX_AGENT_DEPTH
+    root = run
+    if run.root_id:
+        root = Run.objects.select_related("version").get(pk=run.root_pk)
+    limit = settings.MAX_AGENT_DEPTH
+    if root.version:
+        limit = root.version.read_spec().max_agent_depth
     if run.session is not None and "max_agent_depth" in run.session.variables:
         limit = min(limit, int(run.session.variables["max_agent_depth"]))
     return limit

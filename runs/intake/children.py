@@ -1,5 +1,5 @@
-"""Child runs: an agent called by another (a minion), or a chain's agent step. Checked completely
-before a row is created.
+"""Child runs: an agent called by another (a minion), a task that is delegated, or a chain's agent step. Checked
+completely before a row is created.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,10 @@ from django.db import IntegrityError, transaction
 from agents.exceptions import MusterError, NewerFormat
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
+from registry.routing import delegation
+from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
+from runs.models.figures import track_records
 from runs.models.room import check_room
 from runs.queue import fair_queue, wakeups
 
@@ -55,6 +58,43 @@ def spawn_chain(
     return finish_child_call(child)
 
 
+def delegate(run: Run, call: ToolCallRecord, capability: str, task: str, input: Any = None, **more: Any) -> Any:
+    """The built-in tool `delegate`: choose an agent, record the reason, start the child once, then wait for it as a
+    minion's caller does; `more` as in spawn. Raises CallPending, ToolFailed.
+    """
+    started = Run.objects.filter(parent_call=call).select_related("agent").first()
+    if started is not None and started.agent is not None:
+        return spawn(run, started.agent.name, call=call)
+    agent = choose_delegate(run, call, capability, task)
+    return spawn(run, agent, text=task, input=input, call=call, **more)
+
+
+def choose_delegate(run: Run, call: ToolCallRecord, capability: str, task: str) -> Agent:
+    """The agent for this task; the choice is recorded with the call and as an event."""
+    may = run.version.read_spec().delegates_to if run.version else []
+    delegable = {str(name).strip().lower() for name in may}
+    if may and capability.strip().lower() not in delegable:
+        raise ToolFailed(f"You may delegate {', '.join(map(str, may))}, not “{capability}”.", code="not_delegable")
+    # An agent that waits for this task cannot do it.
+    busy = {above.agent_id for above in checks.lineage(run) if above.agent_id}
+    route = delegation.for_capability(
+        run.principal, capability, task, excluding=busy, track_record=track_records.lately, also_for=authors.others(run)
+    )
+    if route.agent is None:
+        raise ToolFailed(f"No agent can take this: {route.reason}", code="nobody_fits")
+    decision = route.as_json()
+    choice = {
+        "capability": capability,
+        "agent": decision["agent"],
+        "reason": decision["reason"],
+        "candidates": decision["candidates"],
+    }
+    call.details = {**call.details, "delegated": choice}
+    call.save(update_fields=["details"])
+    events.record_event(run, "child.chosen", {"id": str(call.pk), **choice})
+    return route.agent
+
+
 @contextmanager
 def refusal_fails_the_call() -> Iterator[None]:
     """If the child may not be started, the call fails with the reason. Raises ToolFailed, NewerFormat."""
@@ -92,11 +132,15 @@ def callable_agent(parent: Run, choice: Agent | str) -> Agent:
     ancestors.
     """
     agents = Agent.objects.usable_by(parent.principal).select_related("published", "provider")
-    name = choice if isinstance(choice, str) else choice.name
-    try:
-        agent = agents.named(parent.principal, name) if isinstance(choice, str) else agents.filter(pk=choice.pk).first()
-    except MusterError as error:
-        raise ToolFailed(str(error), code="unknown_agent")
+    if isinstance(choice, str):
+        name = choice
+        try:
+            agent = agents.named(parent.principal, name)
+        except MusterError as error:
+            raise ToolFailed(str(error), code="unknown_agent")
+    else:
+        name = choice.name
+        agent = agents.filter(pk=choice.pk).first()
     if agent is None:
         raise ToolFailed(f"There is no agent “{name}” that this run's user can use.", code="unknown_agent")
     checks.version_of_agent(agent)
@@ -134,9 +178,16 @@ def start_child(
     check_room(parent.principal_id, text, input)
     values = options.parse_options({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
-    texts = context.gather(asker, sources)
-    marked = parent.has_untrusted or context.is_untrusted(asker, sources)
-    depth = parent.depth + (1 if trigger == Run.Trigger.AGENT else 0)
+    context_text = context.gather(asker, sources)
+    is_marked = parent.has_untrusted or context.is_untrusted(asker, sources)
+    policy = dict(policy or {})
+    if context_text:
+        policy["context"] = context_text
+    # A step of a chain is as deep as its chain: only agents that call agents count.
+    depth = parent.depth
+    if trigger == Run.Trigger.AGENT:
+        depth += 1
+    own_spec = None if timeout_s else spec
     child = Run(
         principal_id=parent.principal_id,
         embed=parent.embed,
@@ -148,14 +199,15 @@ def start_child(
         depth=depth,
         trigger=trigger,
         input=input,
-        policy={**(policy or {}), **({"context": texts} if texts else {})},
+        policy=policy,
         options={"asked": values} if values else {},
-        has_untrusted=marked,
+        has_untrusted=is_marked,
         metadata={**parent.metadata, **(metadata or {})},
-        deadline=checks.deadline(None if timeout_s else spec, timeout_s or limit_s, parent=parent),
+        deadline=checks.deadline(own_spec, timeout_s or limit_s, parent=parent),
         last_event=1,
     )
-    options.settle_options(child, spec, timeout=timeout_s or min(filter(None, (limit_s, spec.timeout_s))))
+    shortest = min(limit_s, spec.timeout_s) if limit_s else spec.timeout_s
+    options.settle_options(child, spec, timeout=timeout_s or shortest)
     return store_child(child, parent, agent, session, text or "Begin.")
 
 
@@ -165,7 +217,8 @@ def store_child(child: Run, parent: Run, agent: Agent, session: Session | None, 
     """
     try:
         with transaction.atomic():
-            session = session or open_child_session(parent, agent, depth=child.depth, limit=checks.depth_limit(parent))
+            if session is None:
+                session = open_child_session(parent, agent, depth=child.depth, limit=checks.depth_limit(parent))
             mark(session, child.has_untrusted)
             child.session = session
             fair_queue.classify(child, parent=parent)
@@ -227,9 +280,11 @@ def build_child_result(child: Run) -> dict[str, Any]:
         )
     if child.chain_version:
         return {
-            "output": child.output, "run": str(child.pk), "chain": child.chain_version.chain.name,
+            "output": child.output,
+            "run": str(child.pk),
+            "chain": child.chain_version.chain.name,
             "status": child.status,
-        }  # fmt: skip
+        }
     return {
         "reply": reply_text(child),
         "output": child.output,
@@ -240,10 +295,12 @@ def build_child_result(child: Run) -> dict[str, Any]:
 
 
 def reply_text(run: Run) -> str:
-    message = Message.objects.filter(run=run, role=Message.Role.ASSISTANT).order_by("-seq").first()
+    replies = Message.objects.filter(run=run, role=Message.Role.ASSISTANT)
+    message = replies.order_by("-seq").first()
     return message.text if message else ""
 
 
 def own_input(input: dict[str, Any]) -> dict[str, Any] | None:
     """The agent's own part of a step's input, without the message and the step's settings."""
-    return {name: value for name, value in input.items() if name not in ("message", "allowed_tools")} or None
+    own = {name: value for name, value in input.items() if name not in ("message", "allowed_tools")}
+    return own or None

@@ -38,22 +38,24 @@ class Asker:
         person, the site and the owner of that run reads what the chain is told.
         """
         readers: set[int] = set()
-        for one in lineage(run):
-            owner = authors.own(one)
-            if one.session_id:
-                return cls(run.principal_id, one.session_id if readers <= {owner} else None)
+        for above in lineage(run):
+            owner = authors.own(above)
+            if above.session_id:
+                is_read_by_others = not readers <= {owner}
+                return cls(run.principal_id, None if is_read_by_others else above.session_id)
             readers |= others_among([owner], run.principal_id)
         return cls(run.principal_id)
 
 
 def is_untrusted(asker: Asker, sources: Sequence[Source]) -> bool:
     """Whether a source may contain untrusted content. They were gathered before, so each exists."""
-    return any(
-        StoredFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
-        if source.get("source") == "file"
-        else own_session(asker, source).has_untrusted
-        for source in sources
-    )
+    return any(is_source_untrusted(asker, source) for source in sources)
+
+
+def is_source_untrusted(asker: Asker, source: Source) -> bool:
+    if source.get("source") == "file":
+        return StoredFile.objects.filter(pk=checked_id(source), untrusted=True).exists()
+    return own_session(asker, source).has_untrusted
 
 
 def gather_message_context(user: Any, sources: Sequence[Source]) -> dict[str, str]:
@@ -77,7 +79,9 @@ def read_context_source(asker: Asker, source: Source) -> str:
         names = ", ".join(sorted(READERS))
         raise ToolFailed(f"unknown context source {source.get('source')!r}; known: {names}", code="unknown_source")
     text = reader(asker, source)
-    return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[cut: {len(text) - LIMIT} more characters]"
+    if len(text) > LIMIT:
+        return f"{text[:LIMIT]}\n[cut: {len(text) - LIMIT} more characters]"
+    return text
 
 
 def summary(asker: Asker, source: Source) -> str:
@@ -87,13 +91,16 @@ def summary(asker: Asker, source: Source) -> str:
 
 def compact(asker: Asker, source: Source) -> str:
     text = summary(asker, source)
-    return text if len(text) <= COMPACT else f"…{text[-COMPACT:]}"
+    if len(text) > COMPACT:
+        return f"…{text[-COMPACT:]}"
+    return text
 
 
 def transcript(asker: Asker, source: Source) -> str:
     session = own_session(asker, source)
-    rows = Message.objects.filter(session=session).order_by("-seq")[: source.get("last", 10)]
-    return "\n".join(f"{row.role}: {row.words}" for row in reversed(rows))
+    number = source.get("last", 10)
+    newest = Message.objects.filter(session=session).order_by("-seq")[:number]
+    return "\n".join(f"{row.role}: {row.words}" for row in reversed(newest))
 
 
 def file(asker: Asker, source: Source) -> str:
@@ -102,13 +109,18 @@ def file(asker: Asker, source: Source) -> str:
     if row is None or content is None:
         raise ToolFailed("there is no such file", code="unknown_file")
     text, note = read_file_text(row, content)
-    return "\n".join(filter(None, [f"File {row.name}:", text, note]))
+    lines = [f"File {row.name}:", text, note]
+    return "\n".join(line for line in lines if line)
 
 
 def own_session(asker: Asker, source: Source) -> Session:
     """The asker's session, or another one of the same user."""
-    session_id = checked_id(source) if source.get("id") else asker.session_id
-    session = Session.objects.filter(pk=session_id, owner_id=asker.owner_id).first() if session_id else None
+    session_id = asker.session_id
+    if source.get("id"):
+        session_id = checked_id(source)
+    session = None
+    if session_id:
+        session = Session.objects.filter(pk=session_id, owner_id=asker.owner_id).first()
     if session is None:
         raise ToolFailed("there is no such session", code="unknown_session")
     return session

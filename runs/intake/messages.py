@@ -27,6 +27,9 @@ from .parts import are_untrusted, find_part_problem
 # Nothing is built here, and the contents of versions are kept.
 NAMED = Agent.objects.select_related("published", "provider").defer("published__spec", "provider__api_key")
 ON_BUSY = ("reject", "enqueue", "interrupt")
+HASHED_FIELDS = (
+    "metadata", "timeout", "device", "parent", "tools", "asked", "context", "priority", "draft", "until", "pinned",
+)  # fmt: skip
 # What people see in place of a message that nobody wrote; the model does not see it.
 GOES_ON = [{"type": "text", "text": "(The conversation goes on with the results of the caller's tools.)"}]
 
@@ -71,13 +74,16 @@ def accept_message(
     """
     content = GOES_ON if continues else checked_parts(user, text, parts)
     if idempotency_key:
-        fields = {**more, "device": device, "parent": parent}
-        request_hash = request_hash or hash_of_request(content, agent, session, input, fields)
-    if idempotency_key and (earlier := find_earlier(user, idempotency_key, request_hash)):
-        return earlier
+        if not request_hash:
+            fields = {**more, "device": device, "parent": parent}
+            request_hash = hash_of_request(content, agent, session, input, fields)
+        earlier = find_earlier(user, idempotency_key, request_hash)
+        if earlier is not None:
+            return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
     check_room(user.pk, content, run.input, run.metadata)
-    run.idempotency_key, run.request_hash = idempotency_key, request_hash
+    run.idempotency_key = idempotency_key
+    run.request_hash = request_hash
     mark_input(run, untrusted_input)
     mark_parts(run, content)
     try:
@@ -90,15 +96,19 @@ def accept_message(
             insert_rows(run)  # before a new session: foreign keys are checked at the commit
             options.limit_cost(run)
             about = {NOT_SHOWN: True} if continues else {}
-            session.add_message(Message.Role.USER, content, run=run, untrusted=run.embed is not None, metadata=about)
+            is_from_visitor = run.embed is not None
+            session.add_message(Message.Role.USER, content, run=run, untrusted=is_from_visitor, metadata=about)
             mark_session(run)
             insert_rows(first_event(run))
             if is_watched:
                 events.expect_watcher(run.pk)
+            # A run behind another is queued when that one ends; an outside program asks for its runs.
             if run.after_id is None and run.trigger != Run.Trigger.EXTERNAL:
                 wakeups.enqueue(run)
     except IntegrityError:
-        earlier = find_earlier(user, idempotency_key, request_hash) if idempotency_key else None
+        if not idempotency_key:
+            raise
+        earlier = find_earlier(user, idempotency_key, request_hash)
         if earlier is None:
             raise
         return earlier  # the same request arrived twice at once; the other one was first
@@ -113,7 +123,8 @@ def mark_input(run: Run, origin: str) -> None:
 
 def mark_parts(run: Run, content: list[dict[str, Any]]) -> None:
     """The user who attaches a file or a picture has rarely written it, and texts may say so of themselves."""
-    if any(part.get("type") != "text" or part.get("untrusted") for part in content) and are_untrusted(content):
+    is_all_own_text = all(part.get("type") == "text" and not part.get("untrusted") for part in content)
+    if not is_all_own_text and are_untrusted(content):
         run.has_untrusted = True
 
 
@@ -151,24 +162,30 @@ def message_run(
     chosen, version, spec = checked_agent(user, agent, version, draft=draft)
     checks.check_input(spec, input)
     check_metadata(metadata or {})
+    policy = dict(policy or {})
     if tools:
-        names = [grant.tool for grant in spec.grants] if spec else []
-        policy = {**(policy or {}), caller_tools.POLICY: caller_tools.check_caller_tools(tools, names)}
-    values = options.parse_options({**(asked or {}), "timeout": timeout} if timeout else asked)
+        own_names = [grant.tool for grant in spec.grants] if spec else []
+        policy[caller_tools.POLICY] = caller_tools.check_caller_tools(tools, own_names)
+    if timeout:
+        asked = {**(asked or {}), "timeout": timeout}
+    values = options.parse_options(asked)
     timeout = values.get("timeout")
     about = contexts.gather_message_context(user, context or [])
+    policy.update(about)
     is_foreign = bool(about) and contexts.is_untrusted(contexts.Asker(user.pk), context or [])
+    caller_tool_names = [tool["name"] for tool in tools or ()]
+    is_draft = version is not None and version.is_draft
     run = Run(
         principal=user,
         agent=chosen,
         version=version,
-        trigger=Run.Trigger.DRAFT if version is not None and version.is_draft else trigger,
+        trigger=Run.Trigger.DRAFT if is_draft else trigger,
         key=key,
         input=input,
-        policy={**(policy or {}), **about},
+        policy=policy,
         embed=embed,
         has_untrusted=is_foreign or embed is not None,
-        options=options.build_option_columns(values, [tool["name"] for tool in tools or ()]),
+        options=options.build_option_columns(values, caller_tool_names),
         metadata=metadata or {},
         trace_parent=tracing.PARENT.get(),
         deadline=checks.deadline(spec, timeout),
@@ -176,7 +193,7 @@ def message_run(
     )
     fair_queue.classify(run, is_batch=options.is_batch(run))
     limit = min(timeout, spec.timeout_s) if timeout and spec else None
-    options.settle_options(run, spec, timeout=limit, reserved=[tool["name"] for tool in tools or ()])
+    options.settle_options(run, spec, timeout=limit, reserved=caller_tool_names)
     return run
 
 
@@ -190,21 +207,28 @@ def open_sessions(runs: list[tuple[Run, str, str | None]]) -> None:
     """Queue many (run, text, device) at once, as created by message_run, each with its own session."""
     messages = []
     for run, text, device in runs:
+        is_unattended = run.trigger in sessions.UNATTENDED
         run.session = Session(
-            owner=run.principal, agent=run.agent, title=text[:80].strip(), device=device,
-            variables={"agent_depth": 0}, last_seq=1, folder=SCHEDULED if run.trigger in sessions.UNATTENDED else "",
-        )  # fmt: skip
+            owner=run.principal,
+            agent=run.agent,
+            title=text[:80].strip(),
+            device=device,
+            variables={"agent_depth": 0},
+            last_seq=1,
+            folder=SCHEDULED if is_unattended else "",
+        )
         content = [{"type": "text", "text": text}]
         messages.append(Message(session=run.session, seq=1, role=Message.Role.USER, content=content, run=run))
-    insert_each([run.session for run, _, _ in runs])
-    for run, _, _ in runs:
+    queued = [run for run, _, _ in runs]
+    insert_each([run.session for run in queued])
+    for run in queued:
         fair_queue.line_up(run)
-    insert_each([run for run, _, _ in runs])
-    for run, _, _ in runs:
+    insert_each(queued)
+    for run in queued:
         options.limit_cost(run)
     insert_each(messages)
-    insert_each([first_event(run) for run, _, _ in runs])
-    wakeups.enqueue_all([run for run, _, _ in runs])
+    insert_each([first_event(run) for run in queued])
+    wakeups.enqueue_all(queued)
 
 
 def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: str | None = None, **more: Any) -> Run:
@@ -216,17 +240,23 @@ def start_chain(*, user: Any, chain: Any, input: Any = None, idempotency_key: st
     if isinstance(chain, str):
         chain = Chain.objects.select_related("published").for_use(user, chain)
     chain.require_use(user)
-    request_hash = hash_of_start(chain, input, more) if idempotency_key else ""
-    if idempotency_key and (earlier := earlier_run(user, idempotency_key, request_hash)):
-        return earlier
+    request_hash = ""
+    if idempotency_key:
+        request_hash = hash_of_start(chain, input, more)
+        earlier = earlier_run(user, idempotency_key, request_hash)
+        if earlier is not None:
+            return earlier
     pinned_outputs = more.pop("pinned", None)
     run = chain_run(user=user, chain=chain, input=input, **more)
     pinned = pins.build_pinned_rows(run, chain, pinned_outputs) if pinned_outputs else []
-    run.idempotency_key, run.request_hash = idempotency_key, request_hash
+    run.idempotency_key = idempotency_key
+    run.request_hash = request_hash
     try:
         chains.insert_chain_runs([run], pinned=pinned)
     except IntegrityError:
-        earlier = earlier_run(user, idempotency_key, run.request_hash) if idempotency_key else None
+        if not idempotency_key:
+            raise
+        earlier = earlier_run(user, idempotency_key, run.request_hash)
         if earlier is None:
             raise
         return earlier  # the same request arrived twice at once; the other one was first
@@ -270,29 +300,18 @@ def hash_of_start(chain: Chain, input: Any, fields: dict[str, Any]) -> str:
 
 
 def hash_of_request(content: Any, agent: Any, session: Any, input: Any, fields: dict[str, Any]) -> str:
-    names = [getattr(agent, "pk", agent), str(getattr(session, "pk", session) or "")]
-    return schema.hash_json([content, *names, input, *list_hashed_fields(fields)])
+    agent_key = getattr(agent, "pk", agent)
+    session_key = str(getattr(session, "pk", session) or "")
+    return schema.hash_json([content, agent_key, session_key, input, *list_hashed_fields(fields)])
 
 
 def list_hashed_fields(fields: dict[str, Any]) -> list[dict[str, Any]]:
     """The other parts of a request that change what the run does, for its hash; empty if there are none."""
-    names = (
-        "metadata",
-        "timeout",
-        "device",
-        "parent",
-        "tools",
-        "asked",
-        "context",
-        "priority",
-        "draft",
-        "until",
-        "pinned",
-    )
-    rest = {name: fields[name] for name in names if fields.get(name)}
-    if version := fields.get("version"):
-        rest["version"] = getattr(version, "number", version)
-    return [rest] if rest else []
+    hashed = {name: fields[name] for name in HASHED_FIELDS if fields.get(name)}
+    version = fields.get("version")
+    if version:
+        hashed["version"] = getattr(version, "number", version)
+    return [hashed] if hashed else []
 
 
 def find_earlier(user: Any, idempotency_key: str, request_hash: str) -> Accepted | None:
@@ -337,14 +356,15 @@ def checked_parts(user: Any, text: str | None, parts: list[dict[str, Any]] | Non
     content = parts if parts is not None else [{"type": "text", "text": text or ""}]
     if len(content) > MOST_PARTS:
         raise Invalid(f"A message can have at most {MOST_PARTS} parts.", code="too_many_parts")
-    problems = [
-        {"field": f"message.{place}", "code": "invalid", "message": problem}
-        for place, part in enumerate(content)
-        if (problem := find_part_problem(user, part))
-    ]
-    if not content or not any(
-        part.get("text") or part.get("type") != "text" for part in content if isinstance(part, dict)
-    ):
+    problems = []
+    is_empty = True
+    for place, part in enumerate(content):
+        problem = find_part_problem(user, part)
+        if problem:
+            problems.append({"field": f"message.{place}", "code": "invalid", "message": problem})
+        if isinstance(part, dict) and (part.get("text") or part.get("type") != "text"):
+            is_empty = False
+    if is_empty:
         problems.append({"field": "message", "code": "empty", "message": "the message is empty"})
     if problems:
         raise Invalid(

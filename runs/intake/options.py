@@ -70,16 +70,27 @@ class Asked(Part):
 def parse_options(body: dict[str, JSON] | None) -> dict[str, JSON]:
     """The options that were given, checked for their types. Raises Invalid."""
     values = {name: value for name, value in (body or {}).items() if value is not None}
+    if not values:
+        return {}
     try:
-        return Asked.model_validate(values).model_dump(exclude_none=True) if values else {}
+        options = Asked.model_validate(values)
     except pydantic.ValidationError as error:
-        problems = [detail(".".join(map(str, one["loc"])), one["type"], one["msg"]) for one in error.errors()]
+        problems = []
+        for one in error.errors():
+            field = ".".join(map(str, one["loc"]))
+            problems.append(detail(field, one["type"], one["msg"]))
         raise refuse_options(problems)
+    return options.model_dump(exclude_none=True)
 
 
 def build_option_columns(values: dict[str, JSON], tools: list[str]) -> dict[str, JSON]:
     """What the run's row keeps, before it is merged. `tools`: names of the caller's."""
-    return {**({"asked": values} if values else {}), **({"tools": tools} if tools else {})}
+    columns: dict[str, JSON] = {}
+    if values:
+        columns["asked"] = values
+    if tools:
+        columns["tools"] = tools
+    return columns
 
 
 def for_chain(priority: str | None) -> dict[str, JSON]:
@@ -89,7 +100,8 @@ def for_chain(priority: str | None) -> dict[str, JSON]:
 
 
 def is_batch(run: Run) -> bool:
-    return bool(run.options.get("asked", {}).get("priority"))
+    fields = run.options.get("asked", {})
+    return bool(fields.get("priority"))
 
 
 def refuse_options(details: list[dict[str, str]]) -> Invalid:
@@ -107,24 +119,22 @@ def settle_options(
     with one detail per problem.
     """
     fields = run.options.get("asked", {})
-    if spec is None or not (fields or spec.variables):
+    if spec is None:
+        return
+    if not fields and not spec.variables:
         return
     assert run.agent is not None
     values, problems = prompts.fill_values(spec.variables, fields.get("variables", {}))
-    problems += [
-        *model_problems(run, spec, fields),
-        *tool_problems(spec, fields, reserved),
-        *limit_problems(spec, fields),
-    ]
-    problems += [
-        detail(f"output_schema{one['path']}", one["code"], one["message"])
-        for one in (check_schema(fields["output_schema"]) if "output_schema" in fields else ())
-    ]
+    problems += model_problems(run, spec, fields)
+    problems += tool_problems(spec, fields, reserved)
+    problems += limit_problems(spec, fields)
+    problems += schema_problems(fields)
     if problems:
         raise refuse_options(problems)
+    model_params = spec.model_params.model_dump(exclude_none=True)
     merged = {
         "model": fields.get("model", spec.model_name),
-        "model_params": {**spec.model_params.model_dump(exclude_none=True), **fields.get("model_params", {})},
+        "model_params": {**model_params, **fields.get("model_params", {})},
         "instructions": fields.get("instructions", ""),
         "variables": values,
         "tool_policy": fields.get("tool_policy", Narrowing().model_dump()),
@@ -134,37 +144,45 @@ def settle_options(
         "budget": fields.get("budget"),
     }
     if spec.variables:
-        merged["system_prompt"] = prompts.render_prompt(spec.system_prompt, render_variables(values, run))
+        variables = render_variables(values, run)
+        merged["system_prompt"] = prompts.render_prompt(spec.system_prompt, variables)
     run.options = {**run.options, "asked": fields, "merged": merged}
     run.policy = {**run.policy, **narrow_policy(run.policy, fields)}
 
 
 def render_variables(values: dict[str, JSON], run: Run) -> dict[str, JSON]:
     """The values as the prompt has them: a child's may come from untrusted text."""
-    return (
-        {name: mark_variable(value) for name, value in values.items()}
-        if run.parent_id and run.has_untrusted
-        else values
-    )
+    if not run.parent_id or not run.has_untrusted:
+        return values
+    return {name: mark_variable(value) for name, value in values.items()}
 
 
 def mark_variable(value: JSON) -> JSON:
     if isinstance(value, str):
         return untrusted_tags.mark_untrusted(value, "variable")
     if isinstance(value, list):
-        return [mark_variable(one) for one in value]
-    return {name: mark_variable(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [mark_variable(element) for element in value]
+    if isinstance(value, dict):
+        return {name: mark_variable(member) for name, member in value.items()}
+    return value
 
 
 def narrow_policy(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str, JSON]:
     """The run's policy, never wider than before."""
     if "tool_policy" not in values:
         return {}
-    more, allowed = values["tool_policy"], policy.get("allowed")
-    if more.get("allowed") is not None:
-        allowed = [name for name in more["allowed"] if allowed is None or name in allowed]
-    lists = {name: [*policy.get(name, ()), *more.get(name, ())] for name in ("blocked", "ask")}
-    return {"allowed": allowed, **lists}
+    narrowing = values["tool_policy"]
+    allowed = policy.get("allowed")
+    asked_names = narrowing.get("allowed")
+    if allowed is None:
+        allowed = asked_names
+    elif asked_names is not None:
+        allowed = [name for name in asked_names if name in allowed]
+    return {
+        "allowed": allowed,
+        "blocked": [*policy.get("blocked", ()), *narrowing.get("blocked", ())],
+        "ask": [*policy.get("ask", ()), *narrowing.get("ask", ())],
+    }
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------------
@@ -172,12 +190,14 @@ def narrow_policy(policy: dict[str, JSON], values: dict[str, JSON]) -> dict[str,
 
 def model_problems(run: Run, spec: AgentSpec, values: dict[str, JSON]) -> list[dict[str, str]]:
     model = values.get("model")
-    if model is None or model in (spec.model_name, *spec.fallback_models):
+    own_models = (spec.model_name, *spec.fallback_models)
+    if model is None or model in own_models:
         return []
     if may_choose(run.agent, run.principal, model):
         return []
-    names = ", ".join(dict.fromkeys(name for name in (spec.model_name, *spec.fallback_models) if name))
-    return [detail("model", "unknown_model", f"This agent cannot use “{model}”; its models are {names or 'none'}.")]
+    named = [name for name in own_models if name]
+    names = ", ".join(dict.fromkeys(named)) or "none"
+    return [detail("model", "unknown_model", f"This agent cannot use “{model}”; its models are {names}.")]
 
 
 def may_choose(agent: Any, user: Any, model: str) -> bool:
@@ -193,13 +213,13 @@ def has_price(provider: Any, model: str) -> bool:
 
 
 def tool_problems(spec: AgentSpec, values: dict[str, JSON], reserved: Collection[str]) -> list[dict[str, str]]:
-    policy, names = values.get("tool_policy", {}), {*(grant.tool for grant in spec.grants), *reserved}
+    policy = values.get("tool_policy", {})
+    known_names = {grant.tool for grant in spec.grants} | set(reserved)
     problems = []
     for field in ("allowed", "blocked", "ask"):
-        unknown = unknown_names((name for name in policy.get(field) or () if name not in names), "tool", names)
-        problems += [
-            detail(f"tool_policy.{field}", "unknown_tool", f"“{name[:64]}”: {why}") for name, why in unknown.items()
-        ]
+        missing = [name for name in policy.get(field) or () if name not in known_names]
+        for name, why in unknown_names(missing, "tool", known_names).items():
+            problems.append(detail(f"tool_policy.{field}", "unknown_tool", f"“{name[:64]}”: {why}"))
     return problems
 
 
@@ -209,10 +229,18 @@ def limit_problems(spec: AgentSpec, values: dict[str, JSON]) -> list[dict[str, s
         steps = f"The agent allows {spec.max_steps} steps; a message can only ask for fewer."
         problems.append(detail("max_steps", "above_limit", steps))
     most = spec.model_params.max_tokens
-    if most is not None and values.get("model_params", {}).get("max_tokens", 0) > most:
+    asked_tokens = values.get("model_params", {}).get("max_tokens", 0)
+    if most is not None and asked_tokens > most:
         tokens = f"The agent allows answers of {most} tokens; a message can only ask for fewer."
         problems.append(detail("model_params.max_tokens", "above_limit", tokens))
     return problems
+
+
+def schema_problems(values: dict[str, JSON]) -> list[dict[str, str]]:
+    if "output_schema" not in values:
+        return []
+    problems = check_schema(values["output_schema"])
+    return [detail(f"output_schema{one['path']}", one["code"], one["message"]) for one in problems]
 
 
 # -- what is made of it -----------------------------------------------------------------------------------------------
@@ -223,9 +251,9 @@ def apply_options(run: Run, spec: AgentSpec) -> AgentSpec:
     merged = run.options.get("merged")
     if not merged:
         return spec
-    instructions = [merged.get("system_prompt", spec.system_prompt), merged["instructions"]]
+    sections = [merged.get("system_prompt", spec.system_prompt), merged["instructions"]]
     changed = {
-        "system_prompt": "\n\n".join(filter(None, instructions)),
+        "system_prompt": "\n\n".join(section for section in sections if section),
         "model_name": merged["model"],
         "model_params": ModelParams(**merged["model_params"]),
         "output_schema": merged["output_schema"],
@@ -236,15 +264,20 @@ def apply_options(run: Run, spec: AgentSpec) -> AgentSpec:
 
 def limit_cost(run: Run) -> None:
     """The budget that the message asked for, in the transaction that stores the run."""
-    if most := run.options.get("asked", {}).get("budget"):
-        cost = Decimal(str(most["cost"])) if most.get("cost") else None
-        Budget.objects.create(run=run, period=Budget.Period.RUN, max_tokens=most.get("tokens"), max_cost=cost)
+    most = run.options.get("asked", {}).get("budget")
+    if not most:
+        return
+    max_cost = Decimal(str(most["cost"])) if most.get("cost") else None
+    Budget.objects.create(run=run, period=Budget.Period.RUN, max_tokens=most.get("tokens"), max_cost=max_cost)
 
 
 def serialize_options(run: Run) -> dict[str, JSON] | None:
     """The merged options, the names of the caller's tools, and the names of what was `asked`; null for nothing."""
     if not run.options:
         return None
-    values = {name: run.options[name] for name in ("asked", "tools") if name in run.options}
-    values |= values.pop("asked", {})
-    return {**values, **run.options.get("merged", {}), "asked": sorted(values)}
+    values: dict[str, JSON] = {}
+    if "tools" in run.options:
+        values["tools"] = run.options["tools"]
+    values |= run.options.get("asked", {})
+    merged = run.options.get("merged", {})
+    return {**values, **merged, "asked": sorted(values)}

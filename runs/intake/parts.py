@@ -50,30 +50,36 @@ def find_part_problem(user: Any, part: Any) -> str:
     """The problems of a part sent by this user; empty if it may be sent."""
     if not isinstance(part, dict) or part.get("type") not in TYPES:
         return f"a part must be an object whose type is one of {', '.join(TYPES)}"
-    if unknown := extra(part, FIELDS[part["type"]]):
-        name, why = next(iter(unknown.items()))
+    unknown_fields = extra(part, FIELDS[part["type"]])
+    if unknown_fields:
+        name, why = next(iter(unknown_fields.items()))
         return f"“{name}”: {why}"
     if part["type"] == "text":
         return text_problem(part)
     if part["type"] == "image":
         return image_problem(part)
     file_id = parsed_id(part.get("file"))
-    if file_id is None or not StoredFile.objects.visible_to(user).filter(pk=file_id).exists():
+    if file_id is None:
         return "there is no such file"
-    return ""
+    readable = StoredFile.objects.visible_to(user).filter(pk=file_id)
+    return "" if readable.exists() else "there is no such file"
 
 
 def text_problem(part: Part) -> str:
     if not isinstance(part.get("text"), str):
         return "a text part needs “text”"
-    return "" if isinstance(part.get("untrusted", False), bool) else "“untrusted” must be true or false"
+    if not isinstance(part.get("untrusted", False), bool):
+        return "“untrusted” must be true or false"
+    return ""
 
 
 def are_untrusted(content: list[Part]) -> bool:
     """Pictures, texts that others wrote, and files except those that their owner marked as their own."""
-    if any(part.get("type") == "image" or part.get("untrusted") for part in content):
-        return True
-    return StoredFile.objects.filter(pk__in=list_file_ids(content), untrusted=True).exists()
+    for part in content:
+        if part.get("type") == "image" or part.get("untrusted"):
+            return True
+    files = StoredFile.objects.filter(pk__in=list_file_ids(content), untrusted=True)
+    return files.exists()
 
 
 def image_problem(part: Part) -> str:
@@ -82,24 +88,31 @@ def image_problem(part: Part) -> str:
         return "an image part needs either “url” or “data” (base64)"
     if part.get("media_type", IMAGES[0]) not in IMAGES:
         return f"“media_type” of an image must be one of {', '.join(IMAGES)}"
-    if url is not None:
-        return "" if is_web_address(url) else "“url” of an image must begin with https:// or http://"
-    return "" if is_base64(data) else "“data” of an image must be base64, without “data:” before it"
+    if url is not None and not is_web_address(url):
+        return "“url” of an image must begin with https:// or http://"
+    if data is not None and not is_base64(data):
+        return "“data” of an image must be base64, without “data:” before it"
+    return ""
 
 
 def is_web_address(url: Any) -> bool:
+    if not isinstance(url, str):
+        return False
     try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         return False
 
 
 def is_base64(data: Any) -> bool:
+    if not isinstance(data, str):
+        return False
     try:
-        return isinstance(data, str) and bool(base64.b64decode(data, validate=True))
+        decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return False
+    return bool(decoded)
 
 
 # -- what a model reads -----------------------------------------------------------------------------------------------
@@ -107,13 +120,18 @@ def is_base64(data: Any) -> bool:
 
 def load_message_files(rows: Iterable[Message], owner_id: Any) -> Files:
     """The existing files of this user that these messages refer to."""
-    file_ids = {file_id for row in rows for file_id in list_file_ids(row.content)}
-    return StoredFile.objects.filter(owner_id=owner_id).in_bulk(file_ids) if file_ids else {}
+    file_ids: set[UUID] = set()
+    for row in rows:
+        file_ids.update(list_file_ids(row.content))
+    if not file_ids:
+        return {}
+    return StoredFile.objects.filter(owner_id=owner_id).in_bulk(file_ids)
 
 
 def render_content(row: Message, files: Files) -> str | list[Part]:
     """A message's content for a model: plain text if possible; files as their text or picture."""
-    if all(part.get("type") == "text" for part in row.content):
+    is_all_text = all(part.get("type") == "text" for part in row.content)
+    if is_all_text:
         return "\n".join(shown_text(part) for part in row.content)
     return [shown_part(part, files) for part in row.content]
 
@@ -121,7 +139,9 @@ def render_content(row: Message, files: Files) -> str | list[Part]:
 def shown_part(part: Part, files: Files) -> Part:
     if part.get("type") == "file":
         return shown_file(part, files)
-    return {"type": "text", "text": shown_text(part)} if part.get("type") == "text" else part
+    if part.get("type") == "text":
+        return {"type": "text", "text": shown_text(part)}
+    return part
 
 
 def shown_text(part: Part) -> str:
@@ -137,15 +157,19 @@ def shown_file(part: Part, files: Files) -> Part:
         return {"type": "text", "text": f"[file {file_id}: deleted]"}
     if row.media_type in IMAGES:
         return {"type": "image", "data": base64.b64encode(content).decode(), "media_type": row.media_type}
+    label = f"file {row.name}"
     text, note = read_file_text(row, content)
     if not text:
-        note = mark_untrusted(note, f"file {row.name}") if row.untrusted else note  # a hostile file may have written it
-        return {"type": "text", "text": f"[file {row.name}, {row.media_type}, {len(content)} bytes: {note}]"}
+        if row.untrusted:  # a hostile file may have written the note
+            note = mark_untrusted(note, label)
+        return {"type": "text", "text": f"[{label}, {row.media_type}, {len(content)} bytes: {note}]"}
     if len(text) > FILE_LIMIT:
         text = f"{text[:FILE_LIMIT]}\n[cut: {len(text) - FILE_LIMIT} more characters]"
-    text = f"{text}\n{note}" if note else text
-    shown = mark_untrusted(text, f"file {row.name}") if row.untrusted else text
-    return {"type": "text", "text": f"File {row.name}:\n{shown}"}
+    if note:
+        text = f"{text}\n{note}"
+    if row.untrusted:
+        text = mark_untrusted(text, label)
+    return {"type": "text", "text": f"File {row.name}:\n{text}"}
 
 
 def read_file_text(row: StoredFile, content: bytes) -> tuple[str, str]:
@@ -200,15 +224,20 @@ def measure_content(content: str | list[Part]) -> int:
     """Characters that count against a budget."""
     if isinstance(content, str):
         return len(content)
-    return sum(IMAGE_SIZE if part.get("type") == "image" else len(part.get("text", "")) for part in content)
+    characters = 0
+    for part in content:
+        characters += IMAGE_SIZE if part.get("type") == "image" else len(part.get("text", ""))
+    return characters
 
 
 def parse_run_ids(value: Any) -> list[UUID]:
     """The run ids in a list; metadata may contain anything."""
+    if not isinstance(value, list):
+        return []
     ids = []
-    for one in value if isinstance(value, list) else ():
+    for entry in value:
         try:
-            ids.append(UUID(str(one)))
+            ids.append(UUID(str(entry)))
         except ValueError:
             continue
     return ids

@@ -42,12 +42,13 @@ def build_pinned_rows(run: Run, chain: Chain, pinned: Pins) -> list[StepRun]:
 
 def earlier_runs(run: Run, chain: Chain, pinned: Pins) -> dict[str, Run]:
     """The named runs: this person's, of this chain. Raises Invalid."""
-    named = {pin["run"]: key for key, pin in pinned.items() if "run" in pin}
-    if not named:
+    keys_of_runs = {pin["run"]: key for key, pin in pinned.items() if "run" in pin}
+    if not keys_of_runs:
         return {}
-    own = Run.objects.visible_to(run.principal).filter(pk__in=named, chain_version__chain=chain)
-    runs = {str(one.pk): one for one in own}
-    for pk, key in named.items():
+    visible = Run.objects.visible_to(run.principal)
+    own = visible.filter(pk__in=keys_of_runs, chain_version__chain=chain)
+    runs = {str(earlier.pk): earlier for earlier in own}
+    for pk, key in keys_of_runs.items():
         if pk not in runs:
             raise refuse_pin(
                 key, "unknown_run", f"The pin of step “{key}” names a run that is not yours or of this chain."
@@ -56,12 +57,12 @@ def earlier_runs(run: Run, chain: Chain, pinned: Pins) -> dict[str, Run]:
 
 
 def load_earlier_outputs(earlier: dict[str, Run]) -> dict[tuple[str, str], Any]:
+    """{(run, key of the step): its output}"""
+    if not earlier:
+        return {}
     ended = StepRun.objects.filter(run__in=list(earlier), item=-1, status__in=WELL)
-    return (
-        {(str(run), key): output for run, key, output in ended.values_list("run_id", "key", "output")}
-        if earlier
-        else {}
-    )
+    rows = ended.values_list("run_id", "key", "output")
+    return {(str(run_id), key): output for run_id, key, output in rows}
 
 
 def find_pinned_output(key: str, pin: dict[str, Any], outputs: dict[tuple[str, str], Any]) -> Any:
@@ -75,6 +76,5 @@ def find_pinned_output(key: str, pin: dict[str, Any], outputs: dict[tuple[str, s
 
 
 def refuse_pin(key: str, code: str, message: str) -> Invalid:
-    return Invalid(
-        message, code=code, details=[{"field": f"pinned.{key}", "step": key, "code": code, "message": message}]
-    )
+    problem = {"field": f"pinned.{key}", "step": key, "code": code, "message": message}
+    return Invalid(message, code=code, details=[problem])

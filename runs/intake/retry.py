@@ -29,16 +29,21 @@ def retry_run(
     The same idempotency key returns the run it started before; another request with that key is a
     mismatch.
     """
-    request_hash = schema.hash_json(["retry", str(run.pk), step, input, live]) if idempotency_key else ""
-    if idempotency_key and (earlier := intake.earlier_run(user, idempotency_key, request_hash)):
-        return earlier
+    request_hash = ""
+    if idempotency_key:
+        request_hash = schema.hash_json(["retry", str(run.pk), step, input, live])
+        earlier = intake.earlier_run(user, idempotency_key, request_hash)
+        if earlier is not None:
+            return earlier
     under = {"idempotency_key": idempotency_key, "request_hash": request_hash}
     if not run.chain_version_id:
         return retry_message(run, user=user, step=step, input=input, live=live, key=key, **under)
     try:
         return chains.retry_chain(run, user=user, step=step, input=input, key=key, **under)
     except IntegrityError:
-        earlier = intake.earlier_run(user, idempotency_key, request_hash) if idempotency_key else None
+        if not idempotency_key:
+            raise
+        earlier = intake.earlier_run(user, idempotency_key, request_hash)
         if earlier is None:
             raise
         return earlier  # the same request arrived twice at once; the other one was first
@@ -51,19 +56,24 @@ def retry_message(run: Run, *, user: Any, step: str | None, input: Any, live: bo
     message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
     if message is None:
         raise Conflict("The message of this run was deleted.", code="message_gone", hint="Send it again.")
+    # The mark belongs to the earlier input: another one is the person's.
+    untrusted_input = ""
+    if input is None:
+        input = run.input
+        untrusted_input = run.metadata.get("untrusted_input", "")
     session = choose_retry_session(run, message)
     acceptance = intake.accept_message(
         user=user,
         parts=message.content,
         agent=find_retry_agent(run, user),
         session=session,
-        input=run.input if input is None else input,
+        input=input,
         version=None if live else run.version,
         trigger=Run.Trigger.MANUAL,
         metadata=build_retry_metadata(run),
         asked=run.options.get("asked"),
         embed=run.embed,
-        untrusted_input=run.metadata.get("untrusted_input", "") if input is None else "",
+        untrusted_input=untrusted_input,
         **more,
     )
     if acceptance.session.pk != session.pk:
@@ -90,9 +100,9 @@ def refuse_retry(run: Run) -> None:
 
 def build_retry_metadata(run: Run) -> dict[str, Any]:
     """Its metadata, and the runs that the new one replaces: the model does not see them."""
-    before = [str(pk) for pk in parse_run_ids(run.metadata.get("instead_of"))]
+    replaced = [*parse_run_ids(run.metadata.get("instead_of")), run.pk]
     kept = {name: value for name, value in run.metadata.items() if name != "untrusted_input"}
-    return {**kept, "retry_of": str(run.pk), "instead_of": [*before, str(run.pk)]}
+    return {**kept, "retry_of": str(run.pk), "instead_of": [str(pk) for pk in replaced]}
 
 
 def find_retry_agent(run: Run, user: Any) -> Agent | None:
@@ -114,6 +124,9 @@ def choose_retry_session(run: Run, message: Message) -> Session:
     """The run's own session if nothing was added since; else a new one that starts with the earlier
     messages.
     """
-    last = Run.objects.filter(session=run.session_id, parent=None).order_by("-id").values_list("pk", flat=True).first()
     assert run.session is not None  # it contains the run's message
-    return run.session if last == run.pk else run.session.fork(before=message.seq)
+    runs = Run.objects.filter(session=run.session_id, parent=None).order_by("-id")
+    last = runs.values_list("pk", flat=True).first()
+    if last == run.pk:
+        return run.session
+    return run.session.fork(before=message.seq)

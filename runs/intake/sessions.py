@@ -1,6 +1,7 @@
 """The session of a message: the one it names, or a new one."""
 
 from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext_noop as _
 
@@ -33,16 +34,13 @@ def choose_session(
     a new one, or the caller's.
     """
     if session is None:
-        run.session = Session(
-            owner=run.principal, agent=agent, title=title[:80].strip(), device=device, variables={"agent_depth": 0},
-            has_untrusted=run.has_untrusted, folder=SCHEDULED if run.trigger in UNATTENDED else "",
-            thread=thread,
-        )  # fmt: skip
+        run.session = open_session(run, agent, device=device, title=title, thread=thread)
         if parent is not None:
             place_below(run, parent)
         return run.session
     if isinstance(session, Session) and session._state.adding:
-        run.session, session.has_untrusted = session, run.has_untrusted
+        session.has_untrusted = run.has_untrusted
+        run.session = session
         return session
     if parent is not None:
         raise Invalid(_("A message has a session or the parent of a new one, not both."), code="session_and_parent")
@@ -57,40 +55,69 @@ def choose_session(
             hint=_("Send to that agent, or start another session."),
         )
     run.has_untrusted = run.has_untrusted or run.session.has_untrusted
-    if busy := endings.session_is_busy(run.session):
+    busy = endings.session_is_busy(run.session)
+    if busy is not None:
         follow_busy_run(run, busy, on_busy)
     return run.session
+
+
+def open_session(run: Run, agent: Agent | None, *, device: str | None, title: str, thread: str | None) -> Session:
+    """A new session, not stored yet."""
+    is_unattended = run.trigger in UNATTENDED
+    return Session(
+        owner=run.principal,
+        agent=agent,
+        title=title[:80].strip(),
+        device=device,
+        variables={"agent_depth": 0},
+        has_untrusted=run.has_untrusted,
+        folder=SCHEDULED if is_unattended else "",
+        thread=thread,
+    )
 
 
 def interrupt(user: Any, session: Session | str) -> None:
     """Before the session is locked, since a run that ends locks its own row first. If the message is refused, this is
     rolled back.
     """
-    session_id = session.pk if isinstance(session, Session) else parsed_id(session)
-    row = Session.objects.visible_to(user).filter(pk=session_id).first() if session_id else None
+    session_id = find_session_id(session)
+    if session_id is None:
+        return
+    row = Session.objects.visible_to(user).filter(pk=session_id).first()
     if row is not None:
         endings.clear(row, by=user, reason=INTERRUPTED)
+
+
+def find_session_id(session: Session | str) -> UUID | None:
+    """None if it is not the id of any session."""
+    return session.pk if isinstance(session, Session) else parsed_id(session)
 
 
 def place_below(run: Run, parent: str) -> None:
     """A new session below another of the same user: it has that session's mark and, unless one is
     named, its device.
     """
-    above = Session.objects.visible_to(run.principal).filter(pk=parsed_id(parent)).first()
+    visible = Session.objects.visible_to(run.principal)
+    above = visible.filter(pk=parsed_id(parent)).first()
     if above is None:
         raise NotFound(_("There is no such parent session that you can see."), hint=_("Leave “parent” out."))
     if above.depth >= DEEPEST:
         raise Invalid(_("Sessions can be nested %(number)s deep.") % {"number": DEEPEST}, code="too_deep")
     session = run.session
     assert session is not None
-    session.parent, session.depth, session.device = above, above.depth + 1, session.device or above.device
-    run.has_untrusted = session.has_untrusted = run.has_untrusted or above.has_untrusted
+    session.parent = above
+    session.depth = above.depth + 1
+    session.device = session.device or above.device
+    is_marked = run.has_untrusted or above.has_untrusted
+    run.has_untrusted = session.has_untrusted = is_marked
 
 
 def locked_session(user: Any, session: Session | str) -> Session:
-    session_id = session.pk if isinstance(session, Session) else parsed_id(session)
-    rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
-    locked = rows.filter(pk=session_id).first() if session_id else None
+    session_id = find_session_id(session)
+    locked = None
+    if session_id is not None:
+        rows = Session.objects.visible_to(user).select_for_update(of=("self",)).select_related("agent")
+        locked = rows.filter(pk=session_id).first()
     if locked is None:
         raise NotFound(_("There is no such session that you can see."), hint=_("Leave “session” out to start one."))
     return locked

@@ -6,13 +6,16 @@ approval the run reads its rows and continues. Nothing is only kept in memory.
 
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
 from agents import schema
+from agents.models import AgentSpec
 from agents.tools import ToolSpec
 from plumbing import clock
 from plumbing.statements import insert_rows
@@ -27,14 +30,15 @@ from runs.calls.offers import COMPLETE
 from runs.events import record as events
 from runs.exceptions import LeaseLost, RunDone, RunEnded, RunWaits
 from runs.intake import caller_tools, checks
-from runs.models import ModelCall, Run, ToolCallRecord
+from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 from runs.queue import budgets, endings
 from runs.queue.leases import Lease
 from runs.rules import incomplete_calls, stuck
 from runs.rules.answers import Step
 from runs.rules.replies import parse_reply_json
+from runs.rules.verdicts import DENY, REPLACE
 
-from . import agent, facts, guards, memory, shortening, summary
+from . import agent, facts, prompt
 
 Status = Run.Status
 CUT = {"length": "the answer was cut off", "content_filter": "the model declined to answer"}
@@ -43,6 +47,8 @@ EMPTY = {
     "length": "the model returned no answer before it reached its limit; set a higher max_tokens",
     "content_filter": "the model declined to answer, and gave no reason",
 }
+DENIED = "message_denied"
+CHECKED = "message_in"  # in the run's policy: its message was checked
 OUT_OF_STEPS = "You have no steps left. Answer now with what you have, without tools."
 
 
@@ -58,7 +64,8 @@ class Conversation:
         self.spec = self.live.spec
         self.caller_tools = caller_tools.specs(run.policy)
         self.hooks = hooks.load_hooks(run, agent=self.spec.name, is_cancelled=lease.is_cancelled, is_new=was_routed)
-        self.executor = ToolCallExecutor(run, lease, self.all_tools(), agent=self.spec.name, hooked=self.hooks)
+        tools = self.all_tools()
+        self.executor = ToolCallExecutor(run, lease, tools, agent=self.spec.name, hooked=self.hooks)
         self.budgets = budgets.Watch(run)
         self.records: list[ToolCallRecord] = []  # this run's calls so far, according to their rows
         self.shortened = 0  # how often, because the conversation was too long for the model
@@ -76,32 +83,46 @@ class Conversation:
 
     def all_tools(self) -> dict[str, ToolSpec]:
         """The agent's tools and those of the caller. The names were checked if the agent was known."""
-        if names := self.caller_tools.keys() & self.live.tools.keys():
-            raise RunEnded(Status.FAILED, "name_taken", f"the agent has a tool “{min(names)}” of its own")
+        common_names = self.caller_tools.keys() & self.live.tools.keys()
+        if common_names:
+            raise RunEnded(Status.FAILED, "name_taken", f"the agent has a tool “{min(common_names)}” of its own")
         return {**self.live.tools, **self.caller_tools}
 
     def hold(self) -> None:
         """Take turns until there is a reply."""
         self.require_shared()
-        guards.check_message(self.run, self.lease, self.hooks)
-        is_whole = self.run.session is not None and self.run.session.is_sent_whole
-        if not is_whole:  # else the caller keeps the conversation
-            summary.keep_up(self.run, self.live, self.lease)
-        spec = shortening.all_context(self.spec) if is_whole else self.spec
-        self.messages = facts.opening(self.run) or model_messages.opening(
-            self.run, spec, memory.render_memories(self.run, self.lease)
-        )
+        self.check_message()
+        if self.is_sent_whole():
+            spec = prompt.all_context(self.spec)
+        else:
+            spec = self.spec
+            prompt.keep_up(self.run, self.live, self.lease)
+        self.messages = self.open_messages(spec)
+        # After a crash or a wait, the rows say how far it came.
         if self.run.turns or self.run.attempt > 1:
             self.catch_up()
             facts.require_first_call(self.run)
         while True:
             check_alive(self.run, self.lease)
             reply, requested = self.turn()
-            reply = guards.checked_reply(self, reply)
+            reply = self.check_reply(reply)
             if requested:
                 self.make_calls(reply, requested)
             elif self.conclude(reply):
                 return
+
+    def is_sent_whole(self) -> bool:
+        """Whether the caller keeps the conversation, and sends all of it with each message."""
+        session = self.run.session
+        return session is not None and session.is_sent_whole
+
+    def open_messages(self, spec: AgentSpec) -> list[dict[str, Any]]:
+        """What the model is shown before the first turn of this run."""
+        about_facts = facts.opening(self.run)
+        if about_facts:
+            return about_facts
+        memories = prompt.render_memories(self.run, self.lease)
+        return model_messages.opening(self.run, spec, memories)
 
     def require_shared(self) -> None:
         """Raises RunEnded."""
@@ -112,13 +133,14 @@ class Conversation:
         answers = model_messages.answers(self.run)
         self.run.turns = len(answers)
         self.records = model_messages.list_model_calls(self.run)
-        last = [record for record in self.records if record.turn == self.run.turns]
-        if any(not record.outcome for record in last):
+        last_calls = [record for record in self.records if record.turn == self.run.turns]
+        is_any_open = any(not record.outcome for record in last_calls)
+        if is_any_open:
             self.executor.read_grants()
-            resumption.resume_calls(self.executor, last)
-        self.stop_or_wait(last)
+            resumption.resume_calls(self.executor, last_calls)
+        self.stop_or_wait(last_calls)
         self.messages += model_messages.turns(self.run, answers)
-        if last:
+        if last_calls:
             self.look_for_circles()
         elif answers:
             self.recover_reply(answers[-1])
@@ -128,7 +150,9 @@ class Conversation:
         response = answer.response
         if not response or response.get("note"):
             return
-        if self.end_with(response.get("text", ""), finish=response.get("finish", "")):
+        text = response.get("text", "")
+        has_ended = self.end_with(text, finish=response.get("finish", ""))
+        if has_ended:
             raise RunDone
 
     def turn(self) -> tuple[ModelReply, tuple[ModelToolCall, ...]]:
@@ -136,23 +160,37 @@ class Conversation:
         self.require_shared()
         self.executor.read_grants()
         is_last = self.run.turns >= self.max_turns
-        has_calls = not is_last or (self.must_call and self.run.turns == self.max_turns)
+        is_call_demanded = self.must_call and self.run.turns == self.max_turns
+        has_calls = not is_last or is_call_demanded
         if not has_calls:
             self.messages.append({"role": "user", "content": OUT_OF_STEPS})
-        offer = offers.Offer([]) if is_last else offers.build_offer(self.executor, self.records)
-        of_step = (COMPLETE,) if self.run.policy.get("step") and offer.names else ()
-        question: dict[str, Any] = {
-            "tool_names": offer.names,
-            "extra_tools": (*of_step, *self.caller_tools.values(), *offer.more) if has_calls else (),
-            "output_schema": self.output_schema,
-        }
+        question = self.build_question(is_last=is_last, has_calls=bool(has_calls))
         longest = self.budgets.hold(lambda: self.live.bid(self.messages, **question))
         try:
             reply = self.ask(**question, **self.wishes(), max_tokens=longest)
         except Exception:
             self.budgets.release()
             raise
-        return reply, reply.tool_calls if has_calls else ()
+        if not has_calls:
+            return reply, ()
+        return reply, reply.tool_calls
+
+    def build_question(self, *, is_last: bool, has_calls: bool) -> dict[str, Any]:
+        """Which tools the model may call, and the schema of its answer."""
+        offer = offers.Offer([])
+        if not is_last:
+            offer = offers.build_offer(self.executor, self.records)
+        extra_tools: list[ToolSpec] = []
+        if has_calls:
+            if self.run.policy.get("step") and offer.names:
+                extra_tools.append(COMPLETE)
+            extra_tools += self.caller_tools.values()
+            extra_tools += offer.more
+        return {
+            "tool_names": offer.names,
+            "extra_tools": tuple(extra_tools),
+            "output_schema": self.output_schema,
+        }
 
     def wishes(self) -> dict[str, Any]:
         """What the caller asked of each answer of the model. A demanded call is demanded until it is made: then a
@@ -169,8 +207,9 @@ class Conversation:
         meanwhile.
         """
         turn = self.run.turns + 1
-        while shortening.is_too_long(self.messages, self.live.window) and self.shorten(turn):
+        while prompt.is_too_long(self.messages, self.live.window) and self.shorten(turn):
             pass  # a request that the model cannot read is not worth its time
+        # What a hook may replace is not sent before the hook has seen all of it.
         is_streamed = not self.hooks.at("message_out") and events.has_watchers(self.run.pk)
         deltas = events.Deltas(self.run.pk, turn) if is_streamed else None
         release_connection()
@@ -191,7 +230,8 @@ class Conversation:
         except ModelFailed as error:
             if error.code == OVERFLOW and self.shorten(turn):
                 return self.ask(**question)
-            self.write_failure(error, turn, wall_ms=(time.monotonic() - began) * 1000)
+            seconds = time.monotonic() - began
+            self.write_failure(error, turn, wall_ms=seconds * 1000)
             status = Status.EXPIRED if error.code == "deadline" else Status.FAILED
             raise RunEnded(status, error.code, str(error))
         finally:
@@ -200,38 +240,44 @@ class Conversation:
 
     def shorten(self, turn: int) -> bool:
         """Show the model less of the conversation, which was too long for it. False if nothing can be left out."""
-        if self.shortened >= shortening.MOST:
+        if self.shortened >= prompt.MAX_SHORTENINGS:
             return False
-        before, number = shortening.measure_messages(self.messages), len(self.messages)
-        while self.shortened < shortening.MOST and shortening.measure_messages(self.messages) >= before:
+        size_before = prompt.measure_messages(self.messages)
+        number_before = len(self.messages)
+        size = size_before
+        # One step may leave nothing out, such as when there are no earlier messages: then the next is tried.
+        while self.shortened < prompt.MAX_SHORTENINGS and size >= size_before:
             self.shortened += 1
             self.messages = self.shorter_messages()
-        after = shortening.measure_messages(self.messages)
-        if after >= before:
+            size = prompt.measure_messages(self.messages)
+        if size >= size_before:
             return False
-        data = {"turn": turn, "left_out": max(0, number - len(self.messages)), "characters": before - after}
-        entries: list[events.Entry] = [("context.shortened", data)]
-        if events.record_events_and_change(self.run, entries, where=self.lease.conditions()) is None:
+        left_out = max(0, number_before - len(self.messages))
+        entry = ("context.shortened", {"turn": turn, "left_out": left_out, "characters": size_before - size})
+        conditions = self.lease.conditions()
+        if events.record_events_and_change(self.run, [entry], where=conditions) is None:
             raise LeaseLost(str(self.run.pk))
         return True
 
     def shorter_messages(self) -> list[dict[str, Any]]:
-        notes = self.messages[-1:] if self.messages[-1].get("content") == OUT_OF_STEPS else []
-        is_whole = self.run.session is not None and self.run.session.is_sent_whole
-        spec = shortening.less_context(self.spec, self.shortened - 1 if is_whole else self.shortened)
-        summary.keep_up(self.run, self.live.changed(spec), self.lease)
-        messages = facts.opening(self.run) or model_messages.opening(
-            self.run, spec, memory.render_memories(self.run, self.lease)
-        )
-        messages += model_messages.turns(self.run, model_messages.answers(self.run))
-        return shortening.cut_results([*messages, *notes], self.shortened)
+        steps = self.shortened
+        if self.is_sent_whole():
+            steps -= 1  # its first step is the agent's own rule, which was not used so far
+        spec = prompt.less_context(self.spec, steps)
+        prompt.keep_up(self.run, self.live.changed(spec), self.lease)
+        messages = self.open_messages(spec)
+        answers = model_messages.answers(self.run)
+        messages += model_messages.turns(self.run, answers)
+        if self.messages[-1].get("content") == OUT_OF_STEPS:
+            messages.append(self.messages[-1])
+        return prompt.cut_results(messages, self.shortened)
 
     def write_answer(self, reply: ModelReply, calls: list[dict[str, Any]]) -> events.Entry:
         """The model's answer as a row; the caller records its event in the same transaction."""
         run = self.run
+        cost = self.compute_cost(reply)
         run.turns += 1
         run.crashes = 0  # a run that completes a turn is not the cause of dying workers
-        cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
         run.input_tokens += reply.input_tokens
         run.output_tokens += reply.output_tokens
         run.cost += cost
@@ -254,6 +300,9 @@ class Conversation:
         data["finish"] = reply.finish
         return "model.finished", {**data, **figures, "cost": str(cost)}
 
+    def compute_cost(self, reply: ModelReply) -> Decimal:
+        return self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
+
     def spent(self) -> dict[str, Any]:
         """What a turn changes in the run's row."""
         run = self.run
@@ -267,29 +316,32 @@ class Conversation:
 
     def settle(self, reply: ModelReply) -> None:
         """After the run's row is written: budgets are locked after runs."""
-        cost = self.live.cost(reply.model_name, reply.input_tokens, reply.output_tokens)
-        self.budgets.settle(reply.input_tokens + reply.output_tokens, cost)
+        tokens = reply.input_tokens + reply.output_tokens
+        self.budgets.settle(tokens, self.compute_cost(reply))
 
     def write(self, entries: list[events.Entry]) -> None:
         """Write events and usage, as long as the run is ours."""
-        conditions, spent = self.lease.conditions(), self.spent()
-        if events.record_events_and_change(self.run, entries, where=conditions, values=spent) is None:
+        conditions = self.lease.conditions()
+        if events.record_events_and_change(self.run, entries, where=conditions, values=self.spent()) is None:
             raise LeaseLost(str(self.run.pk))
 
     @transaction.atomic
     def write_failure(self, error: ModelFailed, turn: int, wall_ms: float) -> None:
-        data = {"turn": turn, "code": error.code, "message": str(error)}
-        if events.record_events_and_change(self.run, [("model.failed", data)], where=self.lease.conditions()) is None:
+        reason = {"code": error.code, "message": str(error)}
+        entry = ("model.failed", {"turn": turn, **reason})
+        conditions = self.lease.conditions()
+        if events.record_events_and_change(self.run, [entry], where=conditions) is None:
             raise LeaseLost(str(self.run.pk))
+        started_at = clock.near() - timedelta(milliseconds=wall_ms)
         ModelCall.objects.create(
             run=self.run,
             turn=turn,
             provider=self.live.provider_name,
             model_name=self.spec.model_name,
-            started_at=clock.near() - timedelta(milliseconds=wall_ms),
+            started_at=started_at,
             wall_ms=wall_ms,
             attempts=error.attempts,
-            error={"code": error.code, "message": str(error)},
+            error=reason,
         )
 
     def make_calls(self, reply: ModelReply, requested: tuple[ModelToolCall, ...]) -> None:
@@ -297,8 +349,8 @@ class Conversation:
         the results.
         """
         checked = hooks.check_calls_by_hooks(self.executor, requested)
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
         with transaction.atomic():
-            calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in checked]
             answered = self.write_answer(reply, calls)
             records, entries = self.executor.record(checked, self.run.turns)
             self.write([answered, *entries])
@@ -315,34 +367,112 @@ class Conversation:
         if waiting:
             raise RunWaits(waiting[0].waiting_for, call_records.earliest(waiting))
         for record in records:
-            if record.name == COMPLETE.name and record.kind == COMPLETE.kind and record.outcome == "ok":
+            is_completion = record.name == COMPLETE.name and record.kind == COMPLETE.kind
+            if is_completion and record.outcome == "ok":
                 self.complete(record.result)
 
     def complete(self, result: Any) -> None:
         """The model ended its step with a result of its own."""
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        if self.output_schema and (problems := schema.validate(self.output_schema, result)):
+        problems = schema.validate(self.output_schema, result) if self.output_schema else []
+        if problems:
             raise RunEnded(
                 Status.FAILED, "output_invalid", f"the result does not match the schema: {problems[0]['message']}"
             )
+        text = result
+        if not isinstance(result, str):
+            text = json.dumps(result, ensure_ascii=False)
         status, error = self.verdict()
         endings.finish_run(self.run, status, lease=self.lease, reply=text, output=result, error=error)
         raise RunDone
 
     def look_for_circles(self) -> None:
         """A run that repeats itself is warned once, then stopped."""
-        warned = self.run.policy.get("warned")
-        if self.run.turns < stuck.FIRST_CHECK or (warned and warned["turn"] == self.run.turns):
+        run = self.run
+        if run.turns < stuck.FIRST_CHECK:
+            return
+        warned = run.policy.get("warned")
+        if warned and warned["turn"] == run.turns:
             return  # the warning of this turn stands, also if the run then lost its worker
-        verdict = stuck.check_progress([Step.of(record) for record in self.records], was_warned=bool(warned))
+        steps = [Step.of(record) for record in self.records]
+        verdict = stuck.check_progress(steps, was_warned=bool(warned))
         if verdict is None:
             return
         if verdict.stop:
             raise RunEnded(Status.FAILED, "stuck", verdict.reason)
-        self.run.policy = {**self.run.policy, "warned": {"turn": self.run.turns, "reason": verdict.reason}}
-        self.lease.write(policy=self.run.policy)
-        events.record_event(self.run, "stuck.warned", {"reason": verdict.reason})
+        warning = {"turn": run.turns, "reason": verdict.reason}
+        run.policy = {**run.policy, "warned": warning}
+        self.lease.write(policy=run.policy)
+        events.record_event(run, "stuck.warned", {"reason": verdict.reason})
         self.messages.append({"role": "user", "content": verdict.reason})
+
+    # -- hooks on a message's way to the agent and on its way out -----------------------------------------------------
+
+    def check_message(self) -> None:
+        """Before the first model call. A refused message ends the run; it and a replaced one are not kept.
+
+        Raises RunEnded(message_denied), LeaseLost.
+        """
+        run = self.run
+        if not self.hooks.at("message_in") or run.policy.get(CHECKED):
+            return
+        for message in model_messages.own_messages(run):
+            part_types = [part.get("type") for part in message.content]
+            outcome = self.hooks.ask(
+                "message_in",
+                message.text,
+                name="text",
+                untrusted=message.untrusted,
+                parts=part_types,
+                input=run.input,
+            )
+            if outcome.kind == DENY:
+                self.rewrite_message(message, f"[refused: {outcome.reason}]", outcome.events, keeps_parts=False)
+                raise RunEnded(Status.FAILED, DENIED, outcome.reason)
+            if outcome.kind == REPLACE:
+                self.rewrite_message(message, outcome.value, outcome.events)
+        policy = {**run.policy, CHECKED: True}
+        self.lease.write(policy=policy)
+        run.policy = policy
+
+    @transaction.atomic
+    def rewrite_message(
+        self, message: Message, text: str, entries: list[events.Entry], *, keeps_parts: bool = True
+    ) -> None:
+        """Replace the text of a message, and the title that was made of it, with its event."""
+        conditions = self.lease.conditions()
+        if events.record_events_and_change(self.run, entries, where=conditions) is None:
+            raise LeaseLost(str(self.run.pk))
+        parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        if keeps_parts:
+            parts += [part for part in message.content if part.get("type") != "text"]
+        Message.objects.filter(pk=message.pk).update(content=parts)
+        if message.seq == 1:
+            title = text[:80].strip()
+            Session.objects.filter(pk=message.session_id, parent=None).update(title=title)
+
+    def check_reply(self, reply: ModelReply) -> ModelReply:
+        """The model's text as the hooks leave it. The original is not stored. Raises RunEnded(message_denied)."""
+        if not self.hooks.at("message_out") or not reply.text.strip():
+            return reply
+        has_calls = bool(reply.tool_calls)
+        outcome = self.hooks.ask(
+            "message_out", reply.text, name="text", untrusted=self.run.has_untrusted, calls=has_calls
+        )
+        if outcome.kind == DENY:
+            self.end_denied(reply, outcome.events)
+            raise RunEnded(Status.FAILED, DENIED, outcome.reason)
+        if outcome.kind != REPLACE:
+            return reply
+        self.executor.tell(*outcome.events)
+        return replace(reply, text=outcome.value, response={}, reasoning="", kept={})
+
+    @transaction.atomic
+    def end_denied(self, reply: ModelReply, entries: list[events.Entry]) -> None:
+        """The model call counts, without its text."""
+        emptied = replace(reply, text="", response={}, reasoning="", kept={})
+        answered = self.write_answer(emptied, [])
+        self.write([answered, *entries])
+        self.settle(reply)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -359,34 +489,36 @@ class Conversation:
     def end_with(self, text: str, entries: list[events.Entry] | None = None, *, finish: str = "") -> bool:
         """End the run with this text, or ask once for a repair (False). `finish`: why the answer ended."""
         cut = name_cut(finish)
-        if self.output_schema is None or (cut and not text.strip()):
+        is_empty_by_cut = cut and not text.strip()
+        if self.output_schema is None or is_empty_by_cut:
             return self.finish(text, entries=entries, finish=finish)
         output, problem = parse_reply_json(text, self.output_schema)
         if problem is None:
             return self.finish(text, entries=entries, output=output, finish=finish)
         if cut:  # a second answer would end in the same way
             problem = f"{problem} ({CUT[cut]})"
-        if cut or self.was_repaired():
-            error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
-            return endings.finish_run(
-                self.run, Status.FAILED, lease=self.lease, reply=text, cut=cut, error=error, entries=entries
-            )
-        self.ask_for_repair(problem, entries or [])
-        return False
+        if not cut and not self.was_repaired():
+            self.ask_for_repair(problem, entries or [])
+            return False
+        error = {"code": "output_invalid", "message": f"{problem}; the reply starts with: {text[:300]}"}
+        return endings.finish_run(
+            self.run, Status.FAILED, lease=self.lease, reply=text, cut=cut, error=error, entries=entries
+        )
 
     def was_repaired(self) -> bool:
-        return ModelCall.objects.filter(run=self.run, response__note__isnull=False).exists()
+        noted = ModelCall.objects.filter(run=self.run, response__note__isnull=False)
+        return noted.exists()
 
     def ask_for_repair(self, problem: str, entries: list[events.Entry]) -> None:
         note = f"Your answer is not valid: {problem}. Answer again with JSON only and nothing around it."
-        call = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True).latest("id")
-        call.response = {**(call.response or {}), "note": note}
+        answers = ModelCall.objects.filter(run=self.run, turn=self.run.turns, error__isnull=True)
+        call = answers.latest("id")
+        response = call.response or {}
+        call.response = {**response, "note": note}
         call.save(update_fields=["response"])
         self.write(entries)
-        self.messages += [
-            {"role": "assistant", "content": (call.response or {}).get("text", "")},
-            {"role": "user", "content": note},
-        ]
+        self.messages.append({"role": "assistant", "content": response.get("text", "")})
+        self.messages.append({"role": "user", "content": note})
 
     def finish(
         self, text: str, *, entries: list[events.Entry] | None = None, output: Any = None, finish: str = ""
@@ -417,11 +549,14 @@ class Conversation:
             return Status.PARTIAL, {"code": "step_limit", "message": f"the limit of {self.max_turns} steps was reached"}
         if self.run.parent_id is None:
             return Status.SUCCEEDED, None
-        error = incomplete_calls.shortfall([incomplete_calls.Call.of(record) for record in self.records])
+        calls = [incomplete_calls.Call.of(record) for record in self.records]
+        error = incomplete_calls.shortfall(calls)
         if error is None:
             return Status.SUCCEEDED, None
-        was_any_made = any(record.outcome == "ok" and record.kind != COMPLETE.kind for record in self.records)
-        return Status.PARTIAL if was_any_made else Status.FAILED, error
+        for record in self.records:
+            if record.outcome == "ok" and record.kind != COMPLETE.kind:
+                return Status.PARTIAL, error
+        return Status.FAILED, error
 
 
 def explain_empty(finish: str) -> str:
@@ -434,9 +569,15 @@ def explain_empty(finish: str) -> str:
 
 def build_response_row(reply: ModelReply, calls: list[dict[str, Any]]) -> dict[str, Any]:
     """The answer as its row keeps it: what it said, what the model thought, and what its server wants back."""
-    response = {"text": reply.text, "tool_calls": calls, "raw": reply.response if settings.KEEP_RAW else None}
-    more = {"finish": reply.finish, "reasoning": reply.reasoning, "kept": reply.kept}
-    return {**response, **{name: value for name, value in more.items() if value}}
+    raw = reply.response if settings.KEEP_RAW else None
+    response: dict[str, Any] = {"text": reply.text, "tool_calls": calls, "raw": raw}
+    if reply.finish:
+        response["finish"] = reply.finish
+    if reply.reasoning:
+        response["reasoning"] = reply.reasoning
+    if reply.kept:
+        response["kept"] = reply.kept
+    return response
 
 
 def check_alive(run: Run, lease: Lease, *, reply: str | None = None) -> None:

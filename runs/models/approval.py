@@ -19,7 +19,8 @@ from .run import Run
 class ApprovalQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         """Approvals of the user's own runs, and those that they may decide."""
-        return self.filter(Q(run__principal_id=user.pk) | may_decide(user))
+        is_own_run = Q(run__principal_id=user.pk)
+        return self.filter(is_own_run | may_decide(user))
 
     def decidable_by(self, user: Any) -> Self:
         return self.filter(may_decide(user))
@@ -29,40 +30,53 @@ class ApprovalQuerySet(models.QuerySet):
 
     def undecidable(self) -> Self:
         """Open ones that nobody is left to decide."""
+        # The person of the run is always there to decide, unless they must not.
         asked_of_others = self.open().exclude(decides=ToolGrant.Decider.STARTER, not_starter=False)
-        return asked_of_others.filter(~Exists(Approval.objects.filter(has_decider(), pk=OuterRef("pk"))))
+        with_decider = Approval.objects.filter(has_decider(), pk=OuterRef("pk"))
+        return asked_of_others.filter(~Exists(with_decider))
 
 
 def may_decide(user: Any) -> Q:
-    """The grant of the call says who decides; who is in the team is checked now, not when the call was
-    made.
+    """The condition that this user may decide an approval now.
+
+    The grant of the call says who decides; who is in the team is checked now, not when the call was made.
     """
+    Decider = ToolGrant.Decider
+    is_own_run = Q(run__principal_id=user.pk)
     in_team = Membership.objects.filter(user_id=user.pk, team_id=OuterRef("decider_team_id"))
-    is_starter = Q(decides=ToolGrant.Decider.STARTER, run__principal_id=user.pk)
-    is_owner = Q(decides=ToolGrant.Decider.OWNER, decider_id=user.pk)
-    acting = in_team.filter(role__in=Membership.USERS)  # viewers only look
-    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(acting))
-    has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(in_team.filter(role=OuterRef("decider_role"))))
-    is_mate = (is_owner | is_member | has_role) & (Q(run__principal_id=user.pk) | still_shared())
-    return (is_starter | is_mate) & ~Q(not_starter=True, run__principal_id=user.pk)
+    is_starter = Q(decides=Decider.STARTER) & is_own_run
+    is_owner = Q(decides=Decider.OWNER, decider_id=user.pk)
+    # Viewers of a team only look.
+    is_acting_member = Exists(in_team.filter(role__in=Membership.USERS))
+    is_member = Q(decides=Decider.TEAM) & Q(is_acting_member)
+    has_named_role = Exists(in_team.filter(role=OuterRef("decider_role")))
+    has_role = Q(decides=Decider.ROLE) & Q(has_named_role)
+    is_named = is_owner | is_member | has_role
+    may_see = is_own_run | still_shared()
+    is_excluded = Q(not_starter=True) & is_own_run
+    return (is_starter | (is_named & may_see)) & ~is_excluded
 
 
 def has_decider() -> Q:
     """Somebody may decide it: `may_decide`, asked of everybody at once."""
     Decider = ToolGrant.Decider
-    principal = OuterRef("run__principal_id")
+    starter = OuterRef("run__principal_id")
     members = Membership.objects.filter(team_id=OuterRef("decider_team_id"), user__is_active=True)
-    is_own = Q(decides=Decider.OWNER, decider=F("run__principal"))
-    by_starter = Q(decides=Decider.STARTER) | is_own | is_chosen(members.filter(user_id=principal))
+    is_own_agent = Q(decides=Decider.OWNER, decider=F("run__principal"))
+    is_starter_chosen = is_chosen(members.filter(user_id=starter))
+    by_starter = Q(decides=Decider.STARTER) | is_own_agent | is_starter_chosen
     by_owner = Q(decides=Decider.OWNER, decider__is_active=True) & ~Q(decider=F("run__principal"))
-    by_mate = by_owner | is_chosen(members.exclude(user_id=principal))
+    is_mate_chosen = is_chosen(members.exclude(user_id=starter))
+    by_mate = by_owner | is_mate_chosen
     return (by_starter & Q(not_starter=False)) | (by_mate & still_shared())
 
 
 def is_chosen(members: models.QuerySet) -> Q:
     """One of these members of the team is among those who decide by their role."""
-    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(Exists(members.filter(role__in=Membership.USERS)))
-    has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(Exists(members.filter(role=OuterRef("decider_role"))))
+    acting_members = Exists(members.filter(role__in=Membership.USERS))
+    role_holders = Exists(members.filter(role=OuterRef("decider_role")))
+    is_member = Q(decides=ToolGrant.Decider.TEAM) & Q(acting_members)
+    has_role = Q(decides=ToolGrant.Decider.ROLE) & Q(role_holders)
     return is_member | has_role
 
 
@@ -70,9 +84,12 @@ def still_shared() -> Q:
     """The agent or chain is still shared with the team, and the run's person is in it, or its owner. Others see and
     decide a person's calls only so long.
     """
-    subject = Q(run__agent__team=F("decider_team")) | Q(run__chain_version__chain__team=F("decider_team"))
-    person = Membership.objects.filter(user_id=OuterRef("run__principal_id"), team_id=OuterRef("decider_team_id"))
-    return subject & (Q(decider=F("run__principal")) | Q(Exists(person)))
+    is_shared_agent = Q(run__agent__team=F("decider_team"))
+    is_shared_chain = Q(run__chain_version__chain__team=F("decider_team"))
+    members = Membership.objects.filter(user_id=OuterRef("run__principal_id"), team_id=OuterRef("decider_team_id"))
+    is_by_owner = Q(decider=F("run__principal"))
+    is_by_member = Q(Exists(members))
+    return (is_shared_agent | is_shared_chain) & (is_by_owner | is_by_member)
 
 
 class Approval(StoredRow):
@@ -130,6 +147,7 @@ class Approval(StoredRow):
     class Meta:
         ordering = ["-id"]
         indexes = [
+            # Decided approvals stay for ever: the conditions keep them out.
             models.Index(fields=["expires_at"], condition=Q(decided_at=None), name="approval_open"),
             models.Index(fields=["created_at"], condition=Q(status="open", noticed_at=None), name="approval_unnoticed"),
         ]
@@ -145,14 +163,19 @@ class Approval(StoredRow):
     def deciders(self) -> models.QuerySet:
         """The people who may decide it now: `may_decide`, seen from the approval."""
         Decider = ToolGrant.Decider
+        starter_id = self.run.principal_id
         members = Membership.objects.filter(team_id=self.decider_team_id)
-        ids = {
-            Decider.STARTER: [self.run.principal_id],
+        ids_by_decider = {
+            Decider.STARTER: [starter_id],
             Decider.OWNER: [self.decider_id],
             Decider.TEAM: members.filter(role__in=Membership.USERS).values("user_id"),
             Decider.ROLE: members.filter(role=self.decider_role).values("user_id"),
-        }[Decider(self.decides)]
+        }
+        ids = ids_by_decider[Decider(self.decides)]
         people = get_user_model().objects.filter(pk__in=ids, is_active=True)
-        if not Approval.objects.filter(still_shared(), pk=self.pk).exists():
-            people = people.filter(pk=self.run.principal_id)
-        return people.exclude(pk=self.run.principal_id) if self.not_starter else people
+        is_shared = Approval.objects.filter(still_shared(), pk=self.pk).exists()
+        if not is_shared:
+            people = people.filter(pk=starter_id)
+        if self.not_starter:
+            people = people.exclude(pk=starter_id)
+        return people

@@ -22,15 +22,19 @@ from .run import Run
 class BudgetQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
-        own = Q(user_id=user.pk) | Q(owner_id=user.pk)
-        return self.filter(Q(team_id__in=teams) | Q(own, team=None), run=None)
+        is_own = Q(user_id=user.pk) | Q(owner_id=user.pk)
+        is_of_team = Q(team_id__in=teams)
+        # `run=None`: the limits that a message asked for are part of its run.
+        return self.filter(is_of_team | Q(is_own, team=None), run=None)
 
     def editable_by(self, user: Any) -> Self:
         """A team's budget is its administrators' to change, any other its owner's."""
         if user.is_superuser:
             return self
-        teams = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR).values("team_id")
-        return self.filter(Q(team_id__in=teams) | Q(team=None, owner_id=user.pk))
+        memberships = Membership.objects.filter(user_id=user.pk, role=Membership.Role.ADMINISTRATOR)
+        is_of_team = Q(team_id__in=memberships.values("team_id"))
+        is_own = Q(team=None, owner_id=user.pk)
+        return self.filter(is_of_team | is_own)
 
 
 class Budget(StoredRow):
@@ -72,13 +76,16 @@ class Budget(StoredRow):
     def __str__(self) -> str:
         if self.run_id:
             return "the budget of this run"
-        subject = f"visitors of {self.embed}" if self.embed else self.agent or self.user or self.team or "everyone"
+        subject: Any = self.agent or self.user or self.team or "everyone"
+        if self.embed:
+            subject = f"visitors of {self.embed}"
         return f"{subject} per {self.period}"
 
     @classmethod
     def limit_embed(cls, embed: Embed, period: str, max_cost: Decimal | None) -> None:
         """What its visitors may spend in each period; None: no such limit."""
         rows = cls.objects.filter(embed=embed, period=period)
+        # A limit that an administrator switched off is switched on again with its new amount.
         if max_cost is None:
             rows.delete()
         elif not rows.update(max_cost=max_cost, enabled=True):
@@ -100,6 +107,7 @@ class Tally(models.Model):
     created_at = models.DateTimeField(default=clock.near)
 
     class Meta:
+        # One row for each period of a budget.
         constraints = [models.UniqueConstraint(fields=["budget", "key"], name="tally_once")]
         indexes = [models.Index(fields=["created_at"])]
 

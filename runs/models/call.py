@@ -62,6 +62,7 @@ class StepRun(models.Model):
         indexes = [
             models.Index(fields=["run", "status"]),
             models.Index(fields=["run", "key", "status", "item"]),
+            # Of the steps that wait for workers alone: few rows, in the order in which they are taken.
             models.Index(
                 fields=["pool", "priority", "place", "id"], condition=models.Q(place__isnull=False), name="step_choice"
             ),
@@ -72,7 +73,9 @@ class StepRun(models.Model):
         ]  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.key}[{self.item}] {self.status}" if self.item >= 0 else f"{self.key} {self.status}"
+        if self.item < 0:
+            return f"{self.key} {self.status}"
+        return f"{self.key}[{self.item}] {self.status}"
 
 
 class ModelCall(models.Model):
@@ -88,6 +91,7 @@ class ModelCall(models.Model):
     output_tokens = models.PositiveIntegerField(default=0)
     cost = models.DecimalField(max_digits=14, decimal_places=8, default=0)
     attempts = models.PositiveSmallIntegerField(default=1)
+    # What was sent to the model and what it answered, word for word. `request` is deleted before the rest of the row.
     request = models.JSONField(null=True, blank=True)
     response = models.JSONField(null=True, blank=True)
     error = models.JSONField(null=True, blank=True)
@@ -136,6 +140,7 @@ class ToolCallRecord(models.Model):
         ordering = ["id"]
         indexes = [
             models.Index(fields=["run", "id"]),
+            # Of the calls that functions make while they run: most calls need no entry.
             models.Index(fields=["parent_call"], condition=Q(parent_call__isnull=False), name="call_below"),
         ]
         constraints = [
@@ -145,4 +150,5 @@ class ToolCallRecord(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.name} {self.outcome or 'pending'}"
+        outcome = self.outcome or "pending"
+        return f"{self.name} {outcome}"

@@ -17,10 +17,13 @@ from plumbing.stored_rows import StoredRow
 from runs.rules.visitors import may_open
 
 ORIGIN = re.compile(r"(https?)://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?")
-USUAL_PORTS = {"http": ":80", "https": ":443"}  # browsers leave them out
+# Browsers leave these out.
+USUAL_PORTS = {"http": ":80", "https": ":443"}
 COLOUR = RegexValidator(r"^#[0-9a-f]{6}\Z", "Write the colour as # and six hexadecimal digits, such as #0f766e.")
+# How many there can be, and characters of one suggestion.
 ORIGINS, SUGGESTIONS, SUGGESTION = 50, 6, 200
-LONGEST = 20_000  # characters of a message
+# Characters of a message.
+LONGEST = 20_000
 
 
 def new_key() -> str:
@@ -29,8 +32,14 @@ def new_key() -> str:
 
 def is_origin(value: Any) -> bool:
     """Whether a browser may send exactly this as `Origin`."""
-    match = ORIGIN.fullmatch(value) if isinstance(value, str) and len(value) <= 200 else None
-    return match is not None and match[4] != USUAL_PORTS[match[1]]
+    if not isinstance(value, str) or len(value) > 200:
+        return False
+    match = ORIGIN.fullmatch(value)
+    if match is None:
+        return False
+    scheme = match[1]
+    port = match[4]
+    return port != USUAL_PORTS[scheme]
 
 
 def check_origins(value: Any) -> None:
@@ -46,22 +55,32 @@ def check_origins(value: Any) -> None:
 
 def check_suggestions(value: Any) -> None:
     is_list = isinstance(value, list) and len(value) <= SUGGESTIONS
-    if not is_list or not all(isinstance(one, str) and 0 < len(one.strip()) <= SUGGESTION for one in value):
+    if not is_list or not all(map(is_suggestion, value)):
         raise ValidationError(f"Give at most {SUGGESTIONS} questions of at most {SUGGESTION} characters.")
+
+
+def is_suggestion(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    length = len(value.strip())
+    return 0 < length <= SUGGESTION
 
 
 class EmbedQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
         return self.filter(owner_id=user.pk)
 
+    # What visitors spend is its owner's: nobody else sees or changes it.
     editable_by = visible_to
 
     def open(self) -> Self:
         """Switched on, by an active person who may still change the agent, which is published."""
-        is_theirs = Q(agent__owner=F("owner")) | Q(agent__owner=None, owner__is_superuser=True)
+        is_own_agent = Q(agent__owner=F("owner"))
+        is_site_agent = Q(agent__owner=None, owner__is_superuser=True)
         is_ready = Q(enabled=True, owner__is_active=True, agent__enabled=True, agent__published__isnull=False)
-        rows = self.filter(is_theirs, is_ready).select_related("owner", "agent__published", "agent__provider")
-        return rows.defer("agent__provider__api_key")
+        rows = self.filter(is_own_agent | is_site_agent, is_ready)
+
+        return rows.select_related("owner", "agent__published", "agent__provider").defer("agent__provider__api_key")
 
 
 def small(default: int, least: int, most: int, help_text: str) -> models.PositiveIntegerField:
@@ -108,14 +127,15 @@ class Embed(Editable, StoredRow):
             raise ValidationError({"tools": "Give a list of names."})
         tools = Tool.objects.usable_by(self.owner).filter(name__in=self.tools)
         fit = {tool.name for tool in tools if may_open(tool.kind, tool.source)}
-        if unfit := sorted(set(self.tools) - fit):
+        unfit = sorted(set(self.tools) - fit)
+        if unfit:
             hint = "Devices, accounts, questions to you, and delegation stay closed."
             raise ValidationError({"tools": f"“{unfit[0][:64]}” cannot be opened to visitors. {hint}"})
 
     def tools_to_open(self) -> list[str]:
         """The agent's own tools that visitors may be allowed. A tool of an agent that it calls may be named too."""
-        return [tool.name for tool in Tool.objects.filter(grants__agent=self.agent_id).order_by("name")
-                if may_open(tool.kind, tool.source)]  # fmt: skip
+        tools = Tool.objects.filter(grants__agent=self.agent_id).order_by("name")
+        return [tool.name for tool in tools if may_open(tool.kind, tool.source)]
 
     def rotate(self) -> None:
         """Another key: the old one and every conversation that was opened with it end."""

@@ -23,4 +23,5 @@ class Feedback(StoredRow):
         constraints = [models.CheckConstraint(condition=Q(rating__in=["up", "down"]), name="feedback_rating_known")]
 
     def __str__(self) -> str:
-        return f"{self.rating}: {self.note[:60]}"
+        start = self.note[:60]
+        return f"{self.rating}: {start}"

@@ -16,11 +16,14 @@ from .run import Run
 class ArtifactQuerySet(models.QuerySet):
     def of_tree(self, run: Run) -> Self:
         """Those of a run; for the first run of a tree also those of all runs below it."""
-        return self.filter(Q(run=run) | Q(run__root=run))
+        is_own = Q(run=run)
+        is_below = Q(run__root=run)
+        return self.filter(is_own | is_below)
 
     def shown(self, run: Run, user: Any) -> Self:
         """The same with their files, as far as they belong to this user."""
-        return self.of_tree(run).filter(file__owner_id=user.pk).select_related("file")
+        artifacts = self.of_tree(run).filter(file__owner_id=user.pk)
+        return artifacts.select_related("file")
 
 
 class Artifact(models.Model):

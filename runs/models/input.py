@@ -68,11 +68,13 @@ class InputRequest(StoredRow):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["run", "status"]),
+            # What a person was not notified of yet: hardly any rows.
             models.Index(
                 fields=["created_at"], condition=Q(status="open", kind="form", noticed_at=None), name="input_unnoticed"
             ),
         ]
         constraints = [
+            # After a crash, a call that goes on finds the question that it asked.
             models.UniqueConstraint(fields=["call", "key"], name="input_asked_once"),
             models.CheckConstraint(
                 condition=Q(status__in=["open", "answered", "declined", "expired", "void"]), name="input_status_known"

@@ -81,6 +81,7 @@ class Notice(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
+            # Notices that were sent stay for a while: the conditions keep them out.
             models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="notice_due"),
             models.Index(fields=["next_attempt_at"], condition=Q(state="sending"), name="notice_sending"),
         ]
@@ -89,6 +90,7 @@ class Notice(models.Model):
                 condition=Q(approval=None, question__isnull=False) | Q(approval__isnull=False, question=None),
                 name="notice_has_one_subject",
             ),
+            # Two workers that plan the same notice write it once.
             models.UniqueConstraint(
                 fields=["approval", "person", "channel", "address"],
                 condition=Q(approval__isnull=False),

@@ -10,7 +10,8 @@ from plumbing import clock
 
 from .run import Run
 
-SILENT = timedelta(minutes=2)  # a worker that was not seen for so long counts as dead
+# A worker that was not seen for so long counts as dead.
+SILENT = timedelta(minutes=2)
 
 
 class RouteDecisionQuerySet(models.QuerySet):
@@ -34,18 +35,23 @@ class RouteDecision(models.Model):
         return f"{self.run_id} → {self.agent} ({self.method})"
 
     def as_json(self) -> dict[str, Any]:
+        # The agent may have been deleted since.
         name = self.agent.name if self.agent else None
         return {"agent": name, "method": self.method, "reason": self.reason, "candidates": self.candidates}
 
 
 class WorkerQuerySet(models.QuerySet):
     def alive(self, now: datetime | None = None) -> Self:
-        return self.filter(seen_at__gt=(now or clock.near()) - SILENT)
+        now = now or clock.near()
+        return self.filter(seen_at__gt=now - SILENT)
 
     def served(self) -> dict[str, int]:
         """Every pool that one of them serves, and the newest format that a worker of it reads."""
-        rows = sorted(self.values_list("format", "pools"), key=lambda row: row[0])
-        return {pool: format_ for format_, pools in rows for pool in pools}
+        formats: dict[str, int] = {}
+        for format_, pools in self.values_list("format", "pools"):
+            for pool in pools:
+                formats[pool] = max(format_, formats.get(pool, 0))
+        return formats
 
 
 class Worker(models.Model):

@@ -19,7 +19,9 @@ from plumbing.statements import Question, Update, take_numbers
 from .room import SizeField
 from .session import Session
 
-RUN_JOINS = ("agent__owner", "version", "chain_version__chain")  # what a run's JSON shows of other rows
+# What a run's JSON shows of other rows.
+RUN_JOINS = ("agent__owner", "version", "chain_version__chain")
+# A run and all runs above it. UNION leaves out rows that were found before, so that a circle ends.
 ABOVE = """
     WITH RECURSIVE above (id, parent_id) AS (
         SELECT id, parent_id FROM runs_run WHERE id = %s
@@ -39,14 +41,17 @@ class RunQuerySet(models.QuerySet):
     def claimable(self) -> Self:
         """Queued, or in progress with a lease that has expired by the database's clock; none
         while the site is on hold."""
-        queued = Q(status=Run.Status.QUEUED, after=None)
-        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)  # those are claimed through runs.worker.external_runs
-        return ours.filter(SiteHold.absent(), queued | Q(status=Run.Status.RUNNING, lease_expires_at__lt=clock.Now()))
+        is_queued = Q(status=Run.Status.QUEUED, after=None)
+        is_abandoned = Q(status=Run.Status.RUNNING, lease_expires_at__lt=clock.Now())
+        # Those of external executors are claimed through runs.worker.external_runs.
+        ours = self.exclude(trigger=Run.Trigger.EXTERNAL)
+        return ours.filter(SiteHold.absent(), is_queued | is_abandoned)
 
     def above(self, pk: uuid.UUID) -> Self:
         """This run and all that it is a part of."""
         with_uuid = Run._meta.pk.get_db_prep_value(pk, connections[self.db])
-        return self.filter(pk__in=RawSQL(ABOVE, [with_uuid]))  # noqa: S611 - a constant with one parameter
+        ids = RawSQL(ABOVE, [with_uuid])  # noqa: S611 - a constant with one parameter
+        return self.filter(pk__in=ids)
 
     def update(self, **values: Any) -> int:
         if "status" in values:
@@ -66,7 +71,8 @@ class Seen:
     is_followed: bool
     is_hooked: bool
     last_seq: int
-    more_runs: bool  # others wait in its pool
+    # Whether other runs, or steps, wait in its pool.
+    more_runs: bool
     more_steps: bool
     provider_limit: int | None
     team: int | None
@@ -106,8 +112,10 @@ class Run(models.Model):
 
     LIVE = (Status.QUEUED, Status.RUNNING, Status.WAITING)
     DONE = (Status.SUCCEEDED, Status.PARTIAL, Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-    SUSPECT = 3  # workers that died with it before it completed a turn: after that it runs alone
-    TO_BLAME = 6  # limit of workers that died while it ran alone
+    # Workers that died with it before it completed a turn: after that it runs alone.
+    SUSPECT = 3
+    # Limit of workers that died while it ran alone.
+    TO_BLAME = 6
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     principal = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.PROTECT, related_name="+")
@@ -310,7 +318,9 @@ class Run(models.Model):
     @property
     def took_s(self) -> float | None:
         """From when it was accepted until it ended."""
-        return (self.finished_at - self.created_at).total_seconds() if self.finished_at else None
+        if self.finished_at is None:
+            return None
+        return (self.finished_at - self.created_at).total_seconds()
 
     @property
     def is_done(self) -> bool:
@@ -323,13 +333,13 @@ class Run(models.Model):
 
 def build_claim_columns(at: Any) -> dict[str, Any]:
     """What a claim writes, for a statement with the slots CLAIM."""
+    # A run that is claimed while it is in progress has lost its worker. The count stops at SUSPECT: what comes after
+    # that is counted while it runs alone (runs/worker/crash_quarantine.py).
+    has_lost_worker = When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1)
+    crashes = Case(has_lost_worker, default=F("crashes"), output_field=models.IntegerField())
     return {
         "claimed_from": F("status"),
-        "crashes": Case(
-            When(status=Run.Status.RUNNING, crashes__lt=Run.SUSPECT, then=F("crashes") + 1),
-            default=F("crashes"),
-            output_field=models.IntegerField(),
-        ),
+        "crashes": crashes,
         "status": Run.Status.RUNNING,
         "waiting_for": "",
         "wake_at": None,

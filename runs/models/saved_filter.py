@@ -14,7 +14,8 @@ class SavedFilterQuerySet(models.QuerySet):
 
 
 class SavedFilter(StoredRow):
-    MOST = 30  # of one person
+    # Of one person.
+    MOST = 30
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, db_index=False, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=64)

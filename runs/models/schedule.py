@@ -18,7 +18,9 @@ from runs.rules.timing import Crontab, Interval, Once, Timing, TimingError, read
 
 from .run import Run
 
+# Seconds of the units that django-celery-beat knows.
 SECONDS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1, "microseconds": 1e-6}
+# Of an interval.
 SHORTEST_S = 1.0
 LONGEST_S = 10 * 366 * 86400.0
 
@@ -27,7 +29,8 @@ class ScheduleQuerySet(OwnedQuerySet):
     def with_last_run(self) -> "ScheduleQuerySet":
         """Each row with `last_run_at`: when its last run was created."""
         started = ScheduleOccurrence.objects.filter(schedule=OuterRef("pk"), run__isnull=False)
-        return self.annotate(last_run_at=Subquery(started.order_by("-run__created_at").values("run__created_at")[:1]))
+        newest = started.order_by("-run__created_at").values("run__created_at")[:1]
+        return self.annotate(last_run_at=Subquery(newest))
 
     def due(self, now: datetime) -> "ScheduleQuerySet":
         return self.filter(SiteHold.absent(), enabled=True, next_due_at__lte=now)
@@ -35,6 +38,7 @@ class ScheduleQuerySet(OwnedQuerySet):
 
 def build_optional_target(model: Any, related_name: str) -> Any:
     """A target or a timing: of each a row has exactly one."""
+    # What a schedule starts cannot be deleted: nobody would notice that it starts nothing any more.
     return models.ForeignKey(model, on_delete=models.PROTECT, null=True, blank=True, related_name=related_name)
 
 
@@ -105,7 +109,8 @@ class Schedule(Owned):
     next_due_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    USED_BY = ()  # it starts runs as its owner
+    # No agent or chain uses it: it starts runs as its owner.
+    USED_BY = ()
     objects = ScheduleQuerySet.as_manager()
 
     class Meta:
@@ -130,7 +135,9 @@ class Schedule(Owned):
         zone_named(self.timezone)
         if self.interval is not None:
             return self.every()
-        return Once(self.clocked.clocked_time) if self.clocked is not None else self.on_the_wall()
+        if self.clocked is not None:
+            return Once(self.clocked.clocked_time)
+        return self.on_the_wall()
 
     def every(self) -> Interval:
         seconds = self.interval.every * SECONDS[self.interval.period]
@@ -138,13 +145,14 @@ class Schedule(Owned):
             raise TimingError("An interval must be a second or longer.")
         if seconds > LONGEST_S:
             raise TimingError("An interval can be at most ten years.")
-        return Interval(seconds, self.starts_at or self.created_at or clock.near())
+        # A schedule that is only being checked was not created yet.
+        start = self.starts_at or self.created_at or clock.near()
+        return Interval(seconds, start)
 
     def on_the_wall(self) -> Crontab:
         row = self.crontab
-        return read_crontab(
-            row.minute, row.hour, row.day_of_month, row.month_of_year, row.day_of_week, str(row.timezone)
-        )
+        zone = str(row.timezone)
+        return read_crontab(row.minute, row.hour, row.day_of_month, row.month_of_year, row.day_of_week, zone)
 
     @property
     def target(self) -> Any:
@@ -172,7 +180,8 @@ class Schedule(Owned):
 
 class OccurrenceQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "OccurrenceQuerySet":
-        return self.filter(schedule__in=Schedule.objects.visible_to(user))
+        schedules = Schedule.objects.visible_to(user)
+        return self.filter(schedule__in=schedules)
 
 
 class ScheduleOccurrence(models.Model):
@@ -209,8 +218,10 @@ class ScheduleOccurrence(models.Model):
 
     class Meta:
         ordering = ["-due_at", "-id"]
+        # Two ticks that find the same due time write one row.
         constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="occurrence_once")]
         indexes = [
+            # Of the occurrences that may still start, or whose run is in progress.
             models.Index(
                 fields=["outcome", "start_at"],
                 condition=Q(outcome__in=["due", "waiting_device", "waiting_overlap", "started"]),
@@ -219,4 +230,5 @@ class ScheduleOccurrence(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.schedule} {self.due_at:%Y-%m-%d %H:%M:%S} {self.outcome}"
+        due_at = f"{self.due_at:%Y-%m-%d %H:%M:%S}"
+        return f"{self.schedule} {due_at} {self.outcome}"

@@ -15,13 +15,20 @@ from plumbing.stored_rows import StoredRow
 
 from .room import SizeField, check_room
 
-A2A_CONTEXT = "a2a_context"  # where the metadata keeps the name that an A2A client chose
-MOST_AT_ONCE = 2000  # messages that one request adds
-SCHEDULED = "scheduled"  # the folder of conversations that schedules and triggers start
-NOT_SHOWN = "not_shown"  # where the metadata of a message says that the model does not see it
-FINISH = "finish"  # where the metadata of a reply keeps why it ended too early: length, content_filter
-SENT = "sent:"  # begins the name of a conversation that its caller sends whole in each request
-MADE_IN = "made_in"  # where the metadata of a copied message keeps the run that it belonged to
+# Where the metadata keeps the name that an A2A client chose.
+A2A_CONTEXT = "a2a_context"
+# Messages that one request adds.
+MOST_AT_ONCE = 2000
+# The folder of conversations that schedules and triggers start.
+SCHEDULED = "scheduled"
+# Where the metadata of a message says that the model does not see it.
+NOT_SHOWN = "not_shown"
+# Where the metadata of a reply keeps why it ended too early: length, content_filter.
+FINISH = "finish"
+# Begins the name of a conversation that its caller sends whole in each request.
+SENT = "sent:"
+# Where the metadata of a copied message keeps the run that it belonged to.
+MADE_IN = "made_in"
 
 
 class SessionQuerySet(models.QuerySet):
@@ -30,11 +37,15 @@ class SessionQuerySet(models.QuerySet):
 
     def named(self, kind: str, name: str) -> Self:
         """Those that their caller named so: `kind` is the key in metadata."""
-        return self.filter(thread=name[:200], **{f"metadata__{kind}": name})
+        is_of_kind = {f"metadata__{kind}": name}
+        # The column is in an index, and holds the beginning of a long name.
+        return self.filter(thread=name[:200], **is_of_kind)
 
     def family(self, trunk: UUID) -> Self:
         """The branches of one conversation: the first session, and all that were forked from it or from one another."""
-        return self.filter(models.Q(pk=trunk) | models.Q(trunk=trunk))
+        is_first = models.Q(pk=trunk)
+        is_fork = models.Q(trunk=trunk)
+        return self.filter(is_first | is_fork)
 
     def active(self) -> Self:
         return self.filter(status=Session.Status.ACTIVE)
@@ -88,6 +99,7 @@ class Session(StoredRow):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["owner", "-id"]),
+            # What few conversations have: the conditions keep the others out of these indexes.
             models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="session_child"),
             models.Index(fields=["owner", "thread"], condition=models.Q(thread__isnull=False), name="session_thread"),
             models.Index(fields=["owner"], condition=models.Q(pinned=True), name="session_pinned"),
@@ -107,7 +119,7 @@ class Session(StoredRow):
     @property
     def is_sent_whole(self) -> bool:
         """Whether its caller keeps the conversation: what a request has of it is all that the model knows."""
-        return (self.thread or "").startswith(SENT)
+        return self.thread is not None and self.thread.startswith(SENT)
 
     @property
     def name_for_a2a(self) -> str:
@@ -126,18 +138,21 @@ class Session(StoredRow):
 
     def add_messages(self, messages: list["Message"]) -> None:
         """Append entries that have no number yet. Raises Invalid for more than one request may bring."""
-        if (number := len(messages)) > MOST_AT_ONCE:
-            message = f"There can be at most {MOST_AT_ONCE} messages at once; these are {number}."
+        count = len(messages)
+        if count > MOST_AT_ONCE:
+            message = f"There can be at most {MOST_AT_ONCE} messages at once; these are {count}."
             raise Invalid(message, code="too_many_messages")
         if not messages:
             return
         if self._state.adding:
-            self.last_seq = number
+            self.last_seq = count
             insert_rows(self)
         else:
-            self.take_numbers(number)
-        for seq, row in enumerate(messages, self.last_seq - number + 1):
-            row.session, row.seq = self, seq
+            self.take_numbers(count)
+        first_seq = self.last_seq - count + 1
+        for seq, row in enumerate(messages, first_seq):
+            row.session = self
+            row.seq = seq
         insert_rows(*messages)
         attach(messages)
 
@@ -155,18 +170,33 @@ class Session(StoredRow):
         """A new session that starts with the messages before that one. The copies belong to no run. Raises Conflict."""
         copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
         check_room(self.owner_id, *(message.content for message in copied))
-        fork = Session.objects.create(
-            owner_id=self.owner_id, agent_id=self.agent_id, title=self.title, device=self.device, folder=self.folder,
-            variables=self.variables, has_untrusted=self.has_untrusted, last_seq=before - 1,
-            summary=self.summary if self.summarised_to < before else "", metadata={"forked_from": str(self.pk)},
-            forked_from=self.pk, forked_before=before, trunk=self.trunk or self.pk,
-            summarised_to=self.summarised_to if self.summarised_to < before else 0,
-            remembered_to=before - 1,  # they are the messages of the first session
-        )  # fmt: skip
+        fork = Session(
+            owner_id=self.owner_id,
+            agent_id=self.agent_id,
+            title=self.title,
+            device=self.device,
+            folder=self.folder,
+            variables=self.variables,
+            has_untrusted=self.has_untrusted,
+            last_seq=before - 1,
+            metadata={"forked_from": str(self.pk)},
+            forked_from=self.pk,
+            forked_before=before,
+            trunk=self.trunk or self.pk,
+        )
+        # A summary that goes further would tell what the fork does not contain.
+        if self.summarised_to < before:
+            fork.summary = self.summary
+            fork.summarised_to = self.summarised_to
+        # The copied messages are those of the first session, which remembers them.
+        fork.remembered_to = before - 1
+        fork.save(force_insert=True)
         for message in copied:
             if message.run_id:
                 message.metadata = {**message.metadata, MADE_IN: str(message.run_id)}
-            message.pk, message.session, message.run_id = uuid7(), fork, None
+            message.pk = uuid7()
+            message.session = fork
+            message.run_id = None
         Message.objects.bulk_create(copied)
         attach(copied)
         return fork
@@ -184,7 +214,7 @@ class Message(models.Model):
     seq = models.PositiveIntegerField()
     run = models.ForeignKey("Run", on_delete=models.SET_NULL, null=True, related_name="messages")
     role = models.CharField(max_length=9, choices=Role.choices)
-    # before what it counts: SQLite reads all columns that stand before the one it looks for
+    # Before what it counts: SQLite reads all columns that stand before the one it looks for.
     size = SizeField(of=("content", "tool_calls", "metadata"), default=0, editable=False)
     content = models.JSONField(
         default=list, help_text='Parts: {"type": "text", "text"}, {"type": "image", …}, {"type": "file", …}.'
@@ -200,7 +230,8 @@ class Message(models.Model):
         constraints = [models.UniqueConstraint(fields=["session", "seq"], name="message_seq_once")]
 
     def __str__(self) -> str:
-        return f"{self.role}: {self.text[:60]}"
+        start = self.text[:60]
+        return f"{self.role}: {start}"
 
     @property
     def text(self) -> str:
@@ -210,7 +241,9 @@ class Message(models.Model):
     @property
     def made_in(self) -> UUID | None:
         """The run that it belongs to, or belonged to before it was copied into a fork."""
-        return self.run_id or parsed_id(self.metadata.get(MADE_IN))
+        if self.run_id:
+            return self.run_id
+        return parsed_id(self.metadata.get(MADE_IN))
 
     @property
     def words(self) -> str:
@@ -219,11 +252,18 @@ class Message(models.Model):
 
 
 def render_parts(parts: list[dict[str, Any]]) -> str:
-    return "\n".join(part.get("text", "") if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts)
+    """The texts of a message, and “[image]” or “[file]” for each other part."""
+    lines: list[str] = []
+    for part in parts:
+        kind = part.get("type")
+        line = part.get("text", "") if kind == "text" else f"[{kind}]"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def join_part_texts(parts: list[dict[str, Any]]) -> str:
-    return "\n".join(part.get("text", "") for part in parts if part.get("type") == "text")
+    texts = [part.get("text", "") for part in parts if part.get("type") == "text"]
+    return "\n".join(texts)
 
 
 class Attachment(models.Model):
@@ -241,18 +281,28 @@ class Attachment(models.Model):
 
 def attach(messages: Iterable[Message]) -> None:
     """Note which files these messages contain. Costs nothing for messages without files."""
-    named = [(message, file_id) for message in messages for file_id in set(list_file_ids(message.content))]
-    if named:
-        kept = set(StoredFile.objects.filter(pk__in=[file_id for _, file_id in named]).values_list("pk", flat=True))
-        Attachment.objects.bulk_create(
-            [Attachment(message=message, file_id=file_id) for message, file_id in named if file_id in kept]
-        )
+    attachments: list[Attachment] = []
+    for message in messages:
+        for file_id in set(list_file_ids(message.content)):
+            attachments.append(Attachment(message=message, file_id=file_id))
+    if not attachments:
+        return
+    # A message may name a file that has been deleted since.
+    named = [attachment.file_id for attachment in attachments]
+    stored = set(StoredFile.objects.filter(pk__in=named).values_list("pk", flat=True))
+    Attachment.objects.bulk_create([attachment for attachment in attachments if attachment.file_id in stored])
 
 
 def list_file_ids(parts: list[dict[str, Any]]) -> list[UUID]:
     """The ids of the files in a message's content."""
-    named = [parsed_id(part.get("file")) for part in parts if part.get("type") == "file"]
-    return [one for one in named if one]
+    ids: list[UUID] = []
+    for part in parts:
+        if part.get("type") != "file":
+            continue
+        file_id = parsed_id(part.get("file"))
+        if file_id:
+            ids.append(file_id)
+    return ids
 
 
 def parsed_id(value: Any) -> UUID | None:

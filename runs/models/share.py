@@ -11,8 +11,10 @@ from plumbing.stored_rows import StoredRow
 
 from .session import Session
 
+# Keeps these signatures apart from others that `SECRET_KEY` makes.
 SALT = "muster.shared"
-HANDLE = 22  # characters
+# Characters.
+HANDLE = 22
 
 
 def new_handle() -> str:
@@ -25,12 +27,17 @@ class SharedLinkQuerySet(models.QuerySet):
 
     def readable(self) -> Self:
         """Those that a stranger can open now."""
-        return self.filter(session__owner__is_active=True) if settings.SHARED_LINKS else self.none()
+        if not settings.SHARED_LINKS:
+            return self.none()
+        return self.filter(session__owner__is_active=True)
 
     def opened_by(self, token: str) -> Any:
         """The link with this token, if a stranger can open it now."""
         link: Any = self.readable().select_related("session").filter(handle=token[:HANDLE]).first()
-        return link if link and constant_time_compare(link.token, token) else None
+        # The handle alone opens nothing: somebody may have it from a copy of the database.
+        if link is None or not constant_time_compare(link.token, token):
+            return None
+        return link
 
 
 class SharedLink(StoredRow):
@@ -54,7 +61,8 @@ class SharedLink(StoredRow):
 
     @property
     def token(self) -> str:
-        return self.handle + salted_hmac(SALT, self.handle, algorithm="sha256").hexdigest()
+        signature = salted_hmac(SALT, self.handle, algorithm="sha256").hexdigest()
+        return self.handle + signature
 
     @property
     def owner_id(self) -> Any:

@@ -22,7 +22,8 @@ from .schedule import build_optional_target
 
 
 def new_secret() -> str:
-    return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    key = base64.b64encode(secrets.token_bytes(32)).decode()
+    return f"whsec_{key}"
 
 
 class Trigger(Owned):
@@ -71,7 +72,8 @@ class Trigger(Owned):
     # fmt: on
     last_fired_at = models.DateTimeField(null=True, blank=True, editable=False)
 
-    USED_BY = ()  # it starts runs as its owner
+    # No agent or chain uses it: it starts runs as its owner.
+    USED_BY = ()
     objects = OwnedQuerySet.as_manager()
 
     class Meta:
@@ -95,7 +97,8 @@ class Trigger(Owned):
 
 class FiringQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> "FiringQuerySet":
-        return self.filter(trigger__in=Trigger.objects.visible_to(user))
+        triggers = Trigger.objects.visible_to(user)
+        return self.filter(trigger__in=triggers)
 
 
 class TriggerFiring(models.Model):
@@ -122,6 +125,7 @@ class TriggerFiring(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [models.UniqueConstraint(fields=["trigger", "key"], name="firing_once")]
+        # Of the firings that have not started a run yet: hardly any rows.
         indexes = [models.Index(fields=["id"], condition=Q(outcome="pending"), name="firing_pending")]
 
     def __str__(self) -> str:
@@ -153,6 +157,7 @@ class Webhook(StoredRow):
     class Meta:
         ordering = ["id"]
         constraints = [
+            # A client that registers the same id again changes its row.
             models.UniqueConstraint(fields=["run", "label"], condition=Q(run__isnull=False), name="webhook_of_run_once")
         ]
 
@@ -161,10 +166,17 @@ class Webhook(StoredRow):
 
     def headers(self) -> dict[str, str]:
         """The headers that an A2A client asked for, besides the signature."""
-        credentials = json.loads(self.credentials) if self.credentials else {}
-        headers = {"X-A2A-Notification-Token": credentials["token"]} if credentials.get("token") else {}
-        if credentials.get("scheme"):
-            headers["Authorization"] = f"{credentials['scheme']} {credentials.get('credentials', '')}".strip()
+        if not self.credentials:
+            return {}
+        credentials = json.loads(self.credentials)
+        headers: dict[str, str] = {}
+        token = credentials.get("token")
+        if token:
+            headers["X-A2A-Notification-Token"] = token
+        scheme = credentials.get("scheme")
+        if scheme:
+            secret = credentials.get("credentials", "")
+            headers["Authorization"] = f"{scheme} {secret}".strip()
         return headers
 
 

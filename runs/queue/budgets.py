@@ -48,8 +48,10 @@ class Watch:
         self.run = run
         self.budgets: list[Budget] = []
         self.holds: list[Hold] = []
-        is_free = run.seen is not None and not run.seen.is_budgeted and run.root_id is None
-        self.read_at = run.seen.at if run.seen and is_free else -math.inf
+        # Where the claim has seen that no budget covers the run, the empty list counts as read at that time.
+        self.read_at = -math.inf
+        if run.seen is not None and not run.seen.is_budgeted and run.root_id is None:
+            self.read_at = run.seen.at
 
     def hold(self, make_bid: Callable[[], Bid]) -> int | None:
         """Hold the maximum that this call may use. Returns the longest affordable answer, None
@@ -64,13 +66,19 @@ class Watch:
         try:
             reserved = self.try_again(lambda budgets: reserve(self.run, budgets, bid))
         except Crowded:
-            raise RunWaits("budget", clock.near() + timedelta(seconds=AGAIN_S))
-        self.holds, longest = reserved or ([], None)
+            look_again_at = clock.near() + timedelta(seconds=AGAIN_S)
+            raise RunWaits("budget", look_again_at)
+        if reserved is None:
+            self.holds = []
+            return None
+        self.holds, longest = reserved
         return longest
 
     def current(self) -> list[Budget]:
-        if time.monotonic() - self.read_at > FRESH_S:
-            self.budgets, self.read_at = covering(self.run), time.monotonic()
+        age_s = time.monotonic() - self.read_at
+        if age_s > FRESH_S:
+            self.budgets = covering(self.run)
+            self.read_at = time.monotonic()
         return self.budgets
 
     def require(self) -> None:
@@ -138,7 +146,11 @@ def enter(run: Run, budgets: list[Budget]) -> list[Hold]:
     """The run's hold in each budget, empty; a new one counts the run. Raises
     RunEnded(budget_exhausted).
     """
-    return [enter_one(run, budget, open_tally(budget, run)) for budget in budgets]
+    holds = []
+    for budget in budgets:
+        tally = open_tally(budget, run)
+        holds.append(enter_one(run, budget, tally))
+    return holds
 
 
 def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
@@ -150,9 +162,11 @@ def enter_one(run: Run, budget: Budget, tally: Tally) -> Hold:
         if is_new and not has_begun(run):
             count_run(budget, tally)
     tally.refresh_from_db()
-    if reason := overdrawn(budget, tally):
+    reason = overdrawn(budget, tally)
+    if reason:
         raise RunEnded(Run.Status.FAILED, "budget_exhausted", reason)
-    hold.tally, hold.attempt = tally, run.attempt
+    hold.tally = tally
+    hold.attempt = run.attempt
     return hold
 
 
@@ -176,19 +190,29 @@ def take_budget(budget: Budget, hold: Hold, tokens: int, cost: int) -> bool:
     """
     rows = Tally.objects.filter(pk=hold.tally.pk)
     if budget.max_tokens is not None:
-        rows = rows.filter(tokens__lte=budget.max_tokens - tokens - F("held_tokens"))
+        tokens_left = budget.max_tokens - tokens - F("held_tokens")
+        rows = rows.filter(tokens__lte=tokens_left)
     if budget.max_cost is not None:
-        rows = rows.filter(cost__lte=units(budget.max_cost) - cost - F("held_cost"))
-    if not rows.update(held_tokens=F("held_tokens") + tokens, held_cost=F("held_cost") + cost):
+        cost_left = units(budget.max_cost) - cost - F("held_cost")
+        rows = rows.filter(cost__lte=cost_left)
+    is_taken = rows.update(held_tokens=F("held_tokens") + tokens, held_cost=F("held_cost") + cost)
+    if not is_taken:
         return False
-    hold.tokens, hold.cost, hold.is_active, hold.since = tokens, cost, True, clock.near()
+    hold.tokens = tokens
+    hold.cost = cost
+    hold.is_active = True
+    hold.since = clock.near()
     hold.save(update_fields=["attempt", "tokens", "cost", "is_active", "since"])
     return True
 
 
 def compute_budget_room(budget: Budget, tally: Tally) -> reservations.Room:
-    tokens = None if budget.max_tokens is None else budget.max_tokens - tally.tokens
-    cost = None if budget.max_cost is None else units(budget.max_cost) - tally.cost
+    """What is left of each of its limits; None where it has no such limit."""
+    tokens = cost = None
+    if budget.max_tokens is not None:
+        tokens = budget.max_tokens - tally.tokens
+    if budget.max_cost is not None:
+        cost = units(budget.max_cost) - tally.cost
     return reservations.Room(tokens, cost)
 
 
@@ -219,7 +243,8 @@ def release_hold(hold: Hold) -> bool:
 
 
 def spend(tally: Tally, tokens: int, cost: int) -> None:
-    Tally.objects.filter(pk=tally.pk).update(tokens=F("tokens") + tokens, cost=F("cost") + cost)
+    rows = Tally.objects.filter(pk=tally.pk)
+    rows.update(tokens=F("tokens") + tokens, cost=F("cost") + cost)
 
 
 def wake_waiting() -> None:
@@ -240,13 +265,16 @@ def has_room_again(run: Run) -> bool:
 
 def release_stale(now: datetime) -> int:
     """Holds of calls that no process is making any more."""
-    return sum(release_stale_hold(hold) for hold in STALE.all(since=now - timedelta(seconds=STALE_S)))
+    since = now - timedelta(seconds=STALE_S)
+    released = [release_stale_hold(hold) for hold in STALE.all(since=since)]
+    return sum(released)
 
 
 def stale(at: Any) -> Any:
     at_work = Q(run__status=Run.Status.RUNNING, run__attempt=F("attempt"))
-    alone = Q(run=None, since__gt=at.since)
-    return Hold.objects.filter(is_active=True).exclude(at_work).exclude(alone)[:BATCH]
+    dry_run = Q(run=None, since__gt=at.since)
+    held = Hold.objects.filter(is_active=True)
+    return held.exclude(at_work).exclude(dry_run)[:BATCH]
 
 
 STALE = Select(stale, since=DateTimeField())
@@ -259,16 +287,18 @@ def release_stale_hold(hold: Hold) -> bool:
 
 def covering(run: Run) -> list[Budget]:
     """Budgets of the principal, the agent, its team, and of everyone; in a child run also what its root may use."""
-    budgets = COVERING.all(user=run.principal_id, agent=run.agent_id, root=run.root_pk, embed=run.embed)
+    about = {"user": run.principal_id, "root": run.root_pk, "embed": run.embed}
+    budgets = COVERING.all(**about, agent=run.agent_id)
     if run._state.adding:  # a dry run of the router
         return [budget for budget in budgets if budget.period != Budget.Period.RUN]
     if run.root_id is None:
         return budgets
     root_agent = Run.objects.filter(pk=run.root_id).values_list("agent_id", flat=True).first()
-    of_root = COVERING.all(user=run.principal_id, agent=root_agent, root=run.root_pk, embed=run.embed)
-    ids = {budget.pk for budget in budgets}
-    tree = [one for one in of_root if one.period == Budget.Period.RUN and one.pk not in ids]
-    return sorted(budgets + tree, key=lambda budget: budget.pk)
+    known_ids = {budget.pk for budget in budgets}
+    for budget in COVERING.all(**about, agent=root_agent):
+        if budget.period == Budget.Period.RUN and budget.pk not in known_ids:
+            budgets.append(budget)
+    return sorted(budgets, key=lambda budget: budget.pk)
 
 
 def of_work(user: Any, agent: Any, root: Any, embed: Any, *, shared: Any) -> QuerySet:
@@ -278,14 +308,18 @@ def of_work(user: Any, agent: Any, root: Any, embed: Any, *, shared: Any) -> Que
 
     One that names several (a user and an agent, say) limits only what is both.
     """
-    return Budget.objects.filter(
+    of_agent = Q(agent=None) | Q(agent_id=agent)  # a run without an agent compares with NULL, which never matches
+    sharing_teams = Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")
+    of_team = Q(team=None) | Q(team_id__in=sharing_teams)
+    rows = Budget.objects.filter(
         Q(run=None) | Q(run_id=root),
         Q(embed=None) | Q(embed_id=embed),
         Q(user=None) | Q(user_id=user),
-        Q(agent=None) | Q(agent_id=agent),  # a run without an agent compares with NULL, which never matches
-        Q(team=None) | Q(team_id__in=Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")),
+        of_agent,
+        of_team,
         enabled=True,
-    ).order_by("pk")  # the order of locking
+    )
+    return rows.order_by("pk")  # the order of locking
 
 
 COVERING = Select(
@@ -303,15 +337,18 @@ def open_tally(budget: Budget, run: Run) -> Tally:
 
 @transaction.atomic
 def new_tally(budget: Budget, key: str, run: Run) -> Tally:
-    if not Budget.objects.select_for_update(no_key=True).filter(pk=budget.pk).exists():
+    locked = Budget.objects.select_for_update(no_key=True).filter(pk=budget.pk)
+    if not locked.exists():
         raise BudgetGone(str(budget))
-    return Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))[0]
+    tally, _ = Tally.objects.get_or_create(budget=budget, key=key, defaults=used_before(budget, run))
+    return tally
 
 
 def build_tally_key(budget: Budget, run: Run, now: datetime | None = None) -> str:
     if budget.period == Budget.Period.RUN:
         return str(run.root_pk)
-    return find_period_start(budget.period, now or clock.near()).strftime(FORMATS[budget.period])
+    start = find_period_start(budget.period, now or clock.near())
+    return start.strftime(FORMATS[budget.period])
 
 
 FORMATS: dict[str, str] = {Budget.Period.DAY: "%Y-%m-%d", Budget.Period.MONTH: "%Y-%m"}
@@ -321,10 +358,14 @@ def used_before(budget: Budget, run: Run) -> dict[str, int]:
     if budget.period == Budget.Period.RUN:
         runs: QuerySet[Run] = Run.objects.filter(Q(pk=run.root_pk) | Q(root_id=run.root_pk))
     else:
-        runs = in_scope(budget).filter(created_at__gte=find_period_start(budget.period, clock.near()))
+        start = find_period_start(budget.period, clock.near())
+        runs = in_scope(budget).filter(created_at__gte=start)
+    # A run that only waited so far is counted when it begins.
     begun = runs.filter(Q(turns__gt=0) | Q(input_tokens__gt=0) | Q(output_tokens__gt=0))
-    sums = begun.aggregate(tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost"), runs=Count("pk"))
-    return {"tokens": sums["tokens"] or 0, "cost": units(Decimal(sums["cost"] or 0)), "runs": sums["runs"]}
+    tokens = Sum(F("input_tokens") + F("output_tokens"))
+    sums = begun.aggregate(tokens=tokens, cost=Sum("cost"), runs=Count("pk"))
+    cost = Decimal(sums["cost"] or 0)
+    return {"tokens": sums["tokens"] or 0, "cost": units(cost), "runs": sums["runs"]}
 
 
 def overdrawn(budget: Budget, tally: Tally) -> str:
@@ -341,10 +382,12 @@ def overdrawn(budget: Budget, tally: Tally) -> str:
 def shortage(budgets: list[Budget], holds: list[Hold], bid: Bid) -> str:
     """The first budget without room even for a short answer."""
     for budget, hold in zip(budgets, holds, strict=True):
-        room, tally = compute_budget_room(budget, hold.tally), hold.tally
+        tally = hold.tally
+        room = compute_budget_room(budget, tally)
         if reservations.stake(bid, [room]) is not None:
             continue
-        if room.tokens is not None and reservations.stake(bid, [reservations.Room(room.tokens, None)]) is None:
+        only_tokens = reservations.Room(room.tokens, None)
+        if room.tokens is not None and reservations.stake(bid, [only_tokens]) is None:
             return f"{budget}: {tally.tokens} of {budget.max_tokens} tokens are used, too many for another call"
         used = f"{convert_to_dollars(tally.cost):f} of {budget.max_cost} US dollars are used"
         return f"{budget}: {used}, too much for another call"
@@ -367,4 +410,6 @@ def in_scope(budget: Budget) -> QuerySet[Run]:
 def find_period_start(period: str, now: datetime) -> datetime:
     """Midnight UTC of the day, or of the month's first."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return day.replace(day=1) if period == Budget.Period.MONTH else day
+    if period == Budget.Period.MONTH:
+        return day.replace(day=1)
+    return day

@@ -32,16 +32,15 @@ Pick = Callable[..., list[Any]]  # takes a run and returns its key, or an empty 
 def claim_run(run_id: str) -> Run | None:
     """The run, if it is free, and its event."""
     run = take_run(run_id, worker_name(), numbers=1)
-    if run is not None and run.seen is not None:
-        entry = (how_claimed(run), {"attempt": run.attempt})
-        events.write_events(run, [entry], run.last_event, is_heard=run.seen.is_heard)
+    if run is not None:
+        write_claimed_event(run)
     return run
 
 
 def claim_next(pool: str, *, floor: int = 0) -> Run | None:
     """The best run that waits in this pool, claimed, and its event; None if there is none.
 
-    `floor`: the highest priority to take if such runs wait; see choice.floor.
+    `floor`: the highest priority to take if such runs wait; see fair_queue.floor.
     """
     pick: Pick = fair_queue.CHOOSE.keys
     for _ in range(TRIES):
@@ -53,7 +52,9 @@ def claim_next(pool: str, *, floor: int = 0) -> Run | None:
         except StillHeld:
             KEEPER.renew()  # late, since a clock jumped or the machine slept
             continue
-        return run if run is not None or not floor else claim_next(pool)
+        if run is None and floor:
+            return claim_next(pool)
+        return run
     return None
 
 
@@ -64,15 +65,23 @@ class StillHeld(Exception):
 @transaction.atomic
 def claim_next_run(pick: Pick, pool: str, floor: int) -> Run | None:
     chosen = pick(pool=pool, floor=floor, worker=worker_name(), lease_s=settings.LEASE_S, numbers=1)
-    run = TAKEN.first(run=chosen[0]) if chosen else None
+    if not chosen:
+        return None
+    run = TAKEN.first(run=chosen[0])
     if run is None:
         return None
     start_claimed_run(run)
     limits.check_limits(run)
     if run.claimed_from == Status.RUNNING and KEEPER.has_run(run.pk):
         raise StillHeld
-    events.write_events(run, [(how_claimed(run), {"attempt": run.attempt})], run.last_event, is_heard=run.seen.is_heard)
+    write_claimed_event(run)
     return run
+
+
+def write_claimed_event(run: Run) -> None:
+    """Its number was reserved by the statement that claimed the run."""
+    entry = (how_claimed(run), {"attempt": run.attempt})
+    events.write_events(run, [entry], run.last_event, is_heard=run.seen.is_heard)
 
 
 def how_claimed(run: Run) -> str:

@@ -52,18 +52,16 @@ def finish_run(
     is_well = status in (Status.SUCCEEDED, Status.PARTIAL)
     lock_above(run, ends_below=not is_well)
     values = as_ended(run, status, output, error)
-    before = {name: getattr(run, name) for name in values}
-    for name, value in values.items():
-        setattr(run, name, value)
-    entries = [*(entries or []), ("run.finished", summarize_run(run, reply, cut))]
+    values_before = {name: getattr(run, name) for name in values}
+    set_columns(run, values)
+    end = ("run.finished", summarize_run(run, reply, cut))
     where: dict[str, Any] = lease.conditions() if lease else {"status": Run.LIVE}
     if reply is not None and run.session_id:
         where["session"] = run.session_id  # there is no place for a reply once the conversation was deleted
     questions = [device_calls.WORKED_FOR.any(run=run.pk)]
-    answers = events.change_run(run, **values, entries=entries, where=where, asking=questions)
+    answers = events.change_run(run, **values, entries=[*(entries or []), end], where=where, asking=questions)
     if answers is None:
-        for name, value in before.items():
-            setattr(run, name, value)
+        set_columns(run, values_before)
         if reply is not None and has_lost_session(run):
             run.session = None
             return finish_run(run, Status.CANCELLED, lease=lease, error=SESSION_GONE)
@@ -71,24 +69,40 @@ def finish_run(
             raise LeaseLost(str(run.pk))
         return False
     pauses.resume_deadlines(run)
-    message = add_reply(run, reply, tool_calls or [], cut) if reply is not None and run.session is not None else None
+    message = None
+    if reply is not None and run.session is not None:
+        message = add_reply(run, reply, tool_calls or [], cut)
     if not is_well:
-        close_open_work(run, reason=(error or {}).get("code", status))
+        reason = (error or {}).get("code", status)
+        close_open_work(run, reason=reason)
         if run.chain_version_id:  # steps still in progress
             transaction.on_commit(lambda: tell_cancelled(run.pk))
-    if run.parent_id and any(read_run_counts(run).values()):
-        Run.objects.filter(pk=run.parent_id).update(
-            **{name: F(name) + number for name, number in read_run_counts(run).items()}
-        )
+    add_counts_to_parent(run)
     release_followers(run, message)
-    if answers[0] or not is_well:
+    has_used_devices = answers[0]
+    if has_used_devices or not is_well:
         transaction.on_commit(lambda: tell_devices(run, reply))
     return True
 
 
+def set_columns(run: Run, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(run, name, value)
+
+
+def add_counts_to_parent(run: Run) -> None:
+    """Numbers of records that a child processed, created or changed count for what started it."""
+    counts = read_run_counts(run)
+    if run.parent_id and any(counts.values()):
+        sums = {name: F(name) + number for name, number in counts.items()}
+        Run.objects.filter(pk=run.parent_id).update(**sums)
+
+
 def has_lost_session(run: Run) -> bool:
     """Whether the conversation that this run was read with has been deleted since."""
-    return run.session_id is not None and Run.objects.filter(pk=run.pk, session=None).exists()
+    if run.session_id is None:
+        return False
+    return Run.objects.filter(pk=run.pk, session=None).exists()
 
 
 def add_reply(run: Run, reply: str, tool_calls: list[dict[str, Any]], finish: str) -> Message:
@@ -122,15 +136,20 @@ def as_ended(run: Run, status: str, output: Any, error: dict[str, Any] | None) -
 
 def tell_devices(run: Run, reply: str | None) -> None:
     """Devices that worked for it are notified; what is still open there is stopped."""
+    error = run.error or {}
     if run.status not in (Status.SUCCEEDED, Status.PARTIAL):
-        device_calls.cancel_run(run.pk, (run.error or {}).get("code", run.status))
-    device_calls.complete_run(run.pk, run.status, read_run_counts(run), reply or (run.error or {}).get("message", ""))
+        device_calls.cancel_run(run.pk, error.get("code", run.status))
+    text = reply or error.get("message", "")
+    device_calls.complete_run(run.pk, run.status, read_run_counts(run), text)
 
 
 def summarize_run(run: Run, reply: str | None, finish: str = "") -> dict[str, Any]:
+    reply_data = None
+    if reply is not None:
+        reply_data = reply_json(reply, run.has_untrusted, finish)
     return {
         "status": run.status,
-        "reply": reply_json(reply, run.has_untrusted, finish) if reply is not None else None,
+        "reply": reply_data,
         "output": run.output,
         "error": run.error,
         "session": str(run.session_id) if run.session_id else None,
@@ -161,19 +180,18 @@ def read_run_counts(run: Run) -> dict[str, int]:
 def close_open_work(run: Run, *, reason: str) -> None:
     """A failed or stopped run also ends its open calls, approvals and children."""
     now = clock.near()
-    Approval.objects.filter(run=run, status=Approval.Status.OPEN).update(status=Approval.Status.VOID, decided_at=now)
-    InputRequest.objects.open().filter(run=run).update(status=InputRequest.Status.VOID, answered_at=now)
-    ToolCallRecord.objects.filter(run=run, outcome="", attempt__gt=0).exclude(waiting_for="approval").update(
-        outcome=ToolCallRecord.Outcome.UNKNOWN,
-        error={"code": reason, "message": "the run ended first"},
-        finished_at=now,
-    )
-    ToolCallRecord.objects.filter(run=run, outcome="").update(
-        outcome=ToolCallRecord.Outcome.DENIED, error={"code": reason, "message": "the run ended first"}, finished_at=now
-    )
-    StepRun.objects.filter(run=run, finished_at=None).update(
-        status=StepRun.Status.CANCELLED, finished_at=now, place=None, slots=0
-    )
+    error = {"code": reason, "message": "the run ended first"}
+    approvals = Approval.objects.filter(run=run, status=Approval.Status.OPEN)
+    approvals.update(status=Approval.Status.VOID, decided_at=now)
+    questions = InputRequest.objects.open().filter(run=run)
+    questions.update(status=InputRequest.Status.VOID, answered_at=now)
+    # Nobody knows whether a call was carried out that had begun. One that waited for its approval was not.
+    open_calls = ToolCallRecord.objects.filter(run=run, outcome="")
+    begun_calls = open_calls.filter(attempt__gt=0).exclude(waiting_for="approval")
+    begun_calls.update(outcome=ToolCallRecord.Outcome.UNKNOWN, error=error, finished_at=now)
+    open_calls.update(outcome=ToolCallRecord.Outcome.DENIED, error=error, finished_at=now)
+    steps = StepRun.objects.filter(run=run, finished_at=None)
+    steps.update(status=StepRun.Status.CANCELLED, finished_at=now, place=None, slots=0)
     for child in Run.objects.filter(parent=run).live():
         cancel_run(child, by=None, reason=f"its parent ended: {reason}")
 
@@ -216,15 +234,20 @@ def release_follower(follower: Run, row: Any) -> None:
 def is_last_word(run: Run, reply: Message) -> bool:
     """Whether a later message exists: none if the claim saw none and this is the very next number."""
     seen = run.seen
-    return seen is not None and not seen.is_followed and reply.seq == seen.last_seq + 1
+    if seen is None or seen.is_followed:
+        return False
+    return reply.seq == seen.last_seq + 1
 
 
 def wake(run_id: Any, *, waiting_for: str | None = None) -> bool:
     """Queue a waiting run; False if it does not wait (for that). A chain waits for anything."""
-    run, now = WAITING.first(run=run_id), clock.near()
-    if run is None or (waiting_for and run.waiting_for != waiting_for and run.chain_version_id is None):
+    run = WAITING.first(run=run_id)
+    if run is None:
         return False
-    queued: dict[str, Any] = {"wake_at": None, "queued_at": now, "place": fair_queue.bind_place(run)}
+    is_chain = run.chain_version_id is not None
+    if waiting_for and run.waiting_for != waiting_for and not is_chain:
+        return False
+    queued: dict[str, Any] = {"wake_at": None, "queued_at": clock.near(), "place": fair_queue.bind_place(run)}
     if run.change(Status.QUEUED, where={"status": Status.WAITING}, **queued) is None:
         return False
     wakeups.enqueue(run)
@@ -240,12 +263,14 @@ def let_run_wait(run: Run, lease: Lease, waiting_for: str, until: datetime | Non
     transaction.
     """
     pauses.pause_deadlines(run)
-    wake_at = min(filter(None, [until, run.deadline]), default=None)
+    known_times = [moment for moment in (until, run.deadline) if moment]
+    wake_at = min(known_times, default=None)
     until_text = events.format_moment(wake_at) if wake_at else None
+    entry = ("run.waiting", {"waiting_for": waiting_for, "until": until_text})
     changed = events.change_run(
         run,
         Status.WAITING,
-        [("run.waiting", {"waiting_for": waiting_for, "until": until_text})],
+        [entry],
         where=lease.conditions(),
         waiting_for=waiting_for,
         wake_at=wake_at,
@@ -264,8 +289,9 @@ def let_run_wait(run: Run, lease: Lease, waiting_for: str, until: datetime | Non
 
 def requeue_run(run: Run, lease: Lease, **needs: Any) -> None:
     """Put a claimed run back for other workers: those of its pool, or that know a newer format (`needs`)."""
+    place = fair_queue.bind_place(run)
     freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": clock.near(), **needs}
-    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=fair_queue.bind_place(run)) is not None:
+    if run.change(Status.QUEUED, where=lease.conditions(), **freed, place=place) is not None:
         wakeups.enqueue(run)
 
 
@@ -275,19 +301,17 @@ def cancel_run(run: Run, *, by: Any, reason: str = "") -> Run:
     RunFinished.
     """
     lock_above(run, ends_below=True)
-    now = clock.near()
-    if not Run.objects.filter(pk=run.pk, status__in=Run.LIVE).update(
-        cancel_requested_at=now, cancel_reason=reason[:200]
-    ):
+    live = Run.objects.filter(pk=run.pk, status__in=Run.LIVE)
+    if not live.update(cancel_requested_at=clock.near(), cancel_reason=reason[:200]):
         raise RunFinished(f"Run {run.pk} has ended.", hint="GET it to see how.")
     run.refresh_from_db()
     who = by.get_username() if by else "system"
     events.record_event(run, "run.cancel_requested", {"by": who, "reason": reason})
-    if run.status != Status.RUNNING:
-        finish_run(run, Status.CANCELLED, error=cancelled_error(run))
-    else:
+    if run.status == Status.RUNNING:  # its worker ends it
         for child in Run.objects.filter(parent=run).live():
             cancel_run(child, by=by, reason=reason or "its parent was cancelled")
+    else:
+        finish_run(run, Status.CANCELLED, error=cancelled_error(run))
     transaction.on_commit(lambda: tell_cancelled(run.pk))
     return run
 
@@ -300,7 +324,8 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
     """Stop everything in progress in a session, queued runs first; returns the run whose worker
     must still release it. The session must not be locked yet: a run is locked before its session.
     """
-    for run in Run.objects.filter(session=session, cancel_requested_at=None).live().order_by("-id"):
+    going_on = Run.objects.filter(session=session, cancel_requested_at=None).live()
+    for run in going_on.order_by("-id"):
         with suppress(RunFinished):  # it ended by itself
             cancel_run(run, by=by, reason=reason)
     return session_is_busy(session)
@@ -312,14 +337,16 @@ def delete_session(session: Session, *, by: Any, reason: str) -> None:
     Runs are locked before their session, as by a worker that writes a reply. Nothing can start in the session once its
     row is locked; what started before that is stopped in the next round.
     """
+    rows = Session.objects.filter(pk=session.pk)
     for _ in range(ROUNDS):
         clear(session, by=by, reason=reason)
         with suppress(IntegrityError), transaction.atomic():
-            list(Run.objects.filter(session=session).live().select_for_update(no_key=True).order_by("pk"))
-            if not Session.objects.select_for_update().filter(pk=session.pk).exists():
+            live = Run.objects.filter(session=session).live()
+            list(live.select_for_update(no_key=True).order_by("pk"))
+            if not rows.select_for_update().exists():
                 return  # somebody else has deleted it
-            if not Run.objects.filter(session=session, cancel_requested_at=None).live().exists():
-                Session.objects.filter(pk=session.pk).delete()
+            if not live.filter(cancel_requested_at=None).exists():
+                rows.delete()
                 return
     raise SessionBusy(hint="Stop sending messages to it, then delete it.")
 
@@ -328,8 +355,8 @@ def session_is_busy(session: Session) -> Run | None:
     """The run in progress in this session, newest first; in a child session that is a child run. Of a
     chain that keeps one session it is the chain's run: its steps are part of it.
     """
-    live = Run.objects.filter(session=session).live().order_by("-id")
-    return live.exclude(parent__session=session).first()
+    live = Run.objects.filter(session=session).live()
+    return live.exclude(parent__session=session).order_by("-id").first()
 
 
 def build_untrusted_column(run: Run) -> dict[str, Any]:

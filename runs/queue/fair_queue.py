@@ -47,20 +47,25 @@ def classify(run: Run, *, parent: Run | None = None, is_batch: bool = False) -> 
     target = run.chain_version.chain if run.chain_version_id else run.agent
     version = run.chain_version or run.version
     run.needs = version.format if version is not None else 0
-    own = target.pool if target is not None else ""
-    run.pool = own or (parent.pool if parent else DEFAULT_POOL)
+    inherited_pool = parent.pool if parent else DEFAULT_POOL
+    own_pool = target.pool if target is not None else ""
+    run.pool = own_pool or inherited_pool
     if is_batch:
         run.priority = Run.Priority.BATCH
+    elif parent:
+        run.priority = parent.priority
     else:
-        run.priority = parent.priority if parent else PRIORITIES.get(run.trigger, Run.Priority.PERSON)
+        run.priority = PRIORITIES.get(run.trigger, Run.Priority.PERSON)
 
 
 def line_up(run: Run) -> None:
     """Give a run that is about to be stored its place, unless it follows another or is executed
     outside.
     """
-    stands = run.after_id is None and run.trigger != Run.Trigger.EXTERNAL
-    run.place = bind_place(run) if stands else None  # type: ignore[assignment]
+    if run.after_id is not None or run.trigger == Run.Trigger.EXTERNAL:
+        run.place = None
+        return
+    run.place = bind_place(run)  # type: ignore[assignment]
 
 
 def line_up_again(runs: list[Run]) -> None:
@@ -80,14 +85,18 @@ def line_up_again(runs: list[Run]) -> None:
 
 def find_queue_front(pool: str, priority: int) -> int:
     first = FRONT.first(pool=pool, priority=priority)
-    return first[0] if first else 0
+    if first is None:
+        return 0
+    return first[0]
 
 
 def bind_place(run: Run) -> Bound:
     """The end of its person's rows, computed by the statement that stores it."""
     key = {"pool": run.pool, "priority": run.priority, "principal": run.principal_id}
-    team = run.agent.team_id if Run.agent.is_cached(run) and run.agent else None  # no query for it
-    return TEAM_PLACE.of(**key, team=team) if team else PLACE.of(**key)
+    is_agent_known = Run.agent.is_cached(run)  # no query for it
+    if is_agent_known and run.agent and run.agent.team_id:
+        return TEAM_PLACE.of(**key, team=run.agent.team_id)
+    return PLACE.of(**key)
 
 
 def step_place(run: Run) -> Bound:
@@ -180,12 +189,17 @@ CHOOSE_STEP = Update(
 @transaction.atomic
 def take_step(pool: str) -> str | None:
     """The id of the next step with work in this pool, as text; one of its slots is taken."""
-    return next((str(key) for key in CHOOSE_STEP.keys(pool=pool)), None)
+    keys = CHOOSE_STEP.keys(pool=pool)
+    return str(keys[0]) if keys else None
 
 
 def waiting_pools(pools: list[str]) -> set[str]:
     """The pools of these in which runs or steps wait."""
-    return {pool for pool in pools if A_RUN.first(pool=pool) or A_STEP.first(pool=pool)}
+    waiting = set()
+    for pool in pools:
+        if A_RUN.first(pool=pool) or A_STEP.first(pool=pool):
+            waiting.add(pool)
+    return waiting
 
 
 A_RUN = Select(

@@ -13,36 +13,45 @@ from runs.models import Duty
 def take_duty(name: str, owner: str, lease_s: float) -> bool:
     """Try to take or keep the duty; True if this worker has it now."""
     mine = Duty.objects.filter(name=name, owner=owner, lease_expires_at__gt=clock.Now())
-    return bool(mine.update(lease_expires_at=clock.Now(lease_s)) or take_free(name, owner, lease_s))
+    is_kept = mine.update(lease_expires_at=clock.Now(lease_s))
+    if is_kept:
+        return True
+    return take_free(name, owner, lease_s)
 
 
 def take_free(name: str, owner: str, lease_s: float) -> bool:
     """Read first: workers that only stand by never write."""
     free = find_unowned_duties().filter(name=name)
-    return free.exists() and bool(free.update(owner=owner, lease_expires_at=clock.Now(lease_s)))
+    if not free.exists():
+        return False
+    is_taken = free.update(owner=owner, lease_expires_at=clock.Now(lease_s))
+    return bool(is_taken)
 
 
 def find_unowned_duties() -> QuerySet[Duty]:
     """The condition of a duty that is due and that no live worker holds."""
     is_due = Q(next_at=None) | Q(next_at__lte=clock.Now())
-    return Duty.objects.filter(is_due).filter(Q(owner="") | Q(lease_expires_at__lte=clock.Now()))
+    is_free = Q(owner="") | Q(lease_expires_at__lte=clock.Now())
+    return Duty.objects.filter(is_due, is_free)
 
 
 def release_duty(name: str, owner: str) -> None:
     """A worker that stops gives it up at once."""
-    Duty.objects.filter(name=name, owner=owner).update(owner="", lease_expires_at=None)
+    mine = Duty.objects.filter(name=name, owner=owner)
+    mine.update(owner="", lease_expires_at=None)
 
 
 def finish_duty(name: str, owner: str, every_s: float) -> None:
     """It is done, and due again after this time."""
-    rows = Duty.objects.filter(name=name, owner=owner)
-    rows.update(owner="", lease_expires_at=None, done_at=clock.Now(), next_at=clock.Now(every_s))
+    mine = Duty.objects.filter(name=name, owner=owner)
+    mine.update(owner="", lease_expires_at=None, done_at=clock.Now(), next_at=clock.Now(every_s))
 
 
 def ensure_duty(name: str, every_s: float | None = None) -> None:
     """The row, if it is not there; first due after one period."""
     next_at = clock.Now(every_s) if every_s else None
-    Duty.objects.bulk_create([Duty(name=name, next_at=next_at)], ignore_conflicts=True)
+    duty = Duty(name=name, next_at=next_at)
+    Duty.objects.bulk_create([duty], ignore_conflicts=True)
 
 
 def exists(name: str) -> bool:
@@ -51,5 +60,5 @@ def exists(name: str) -> bool:
 
 def holder(name: str) -> str | None:
     """The worker that has this duty now."""
-    live = Duty.objects.filter(name=name, lease_expires_at__gt=clock.Now()).exclude(owner="")
-    return live.values_list("owner", flat=True).first()
+    held = Duty.objects.filter(name=name, lease_expires_at__gt=clock.Now()).exclude(owner="")
+    return held.values_list("owner", flat=True).first()

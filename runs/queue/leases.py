@@ -71,7 +71,8 @@ class Lease:
     def check(self, run: Mapping[str, Any]) -> None:
         if run["cancel_requested_at"]:
             self.cancelled.set()
-        if (run["attempt"], run["lease_owner"], run["status"]) != (self.attempt, self.owner, Run.Status.RUNNING):
+        is_mine = run["attempt"] == self.attempt and run["lease_owner"] == self.owner
+        if not is_mine or run["status"] != Run.Status.RUNNING:
             self.lost.set()
 
 
@@ -90,7 +91,8 @@ class StepLease:
         return self.cancelled.is_set()
 
     def renew(self) -> None:
-        prolong(StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING, lease_owner=self.owner))
+        mine = StepRun.objects.filter(pk__in=self.pks, status=StepRun.Status.RUNNING, lease_owner=self.owner)
+        prolong(mine)
 
     def check(self, run: Mapping[str, Any]) -> None:
         if run["cancel_requested_at"] or run["status"] in Run.DONE:
@@ -128,8 +130,11 @@ class Keeper:
                 self.leases.pop(lease.run_id, None)
 
     def held(self) -> list[Lease | StepLease]:
+        leases: list[Lease | StepLease] = []
         with self.lock:
-            return [lease for of_run in self.leases.values() for lease in of_run]
+            for of_run in self.leases.values():
+                leases += of_run
+        return leases
 
     def of_run(self, run_id: str) -> list[Lease | StepLease]:
         with self.lock:
@@ -137,12 +142,15 @@ class Keeper:
 
     def has_run(self, run_id: Any) -> bool:
         """A thread of this process still works on the run, whatever became of its lease."""
-        return any(isinstance(lease, Lease) for lease in self.of_run(str(run_id)))
+        leases = self.of_run(str(run_id))
+        return any(isinstance(lease, Lease) for lease in leases)
 
     def is_at_work_on(self, run_id: str) -> bool:
         """This process holds the run, however late its renewal is: a clock may have jumped."""
-        held = [lease for lease in self.of_run(str(run_id)) if isinstance(lease, Lease) and not lease.lost.is_set()]
-        return any(lease.rows().exists() for lease in held)
+        for lease in self.of_run(str(run_id)):
+            if isinstance(lease, Lease) and not lease.lost.is_set() and lease.rows().exists():
+                return True
+        return False
 
     def renew_for_ever(self) -> None:
         """No error ends this thread: other workers would take the runs of this process."""
@@ -168,7 +176,8 @@ class Keeper:
         """Extend the held leases; notice lost and cancelled ones."""
         held = self.held()
         close_old_connections()
-        workers.report_worker(worker_name(), runs=sum(isinstance(lease, Lease) for lease in held))
+        number_of_runs = sum(isinstance(lease, Lease) for lease in held)
+        workers.report_worker(worker_name(), runs=number_of_runs)
         for start in range(0, len(held), BATCH):
             self.renew_each(held[start : start + BATCH])
 
@@ -185,7 +194,8 @@ class Keeper:
                 break
             time.sleep(pause_s)
             renewed = prolong(runs)
-        rows = Run.objects.filter(pk__in={lease.run_id for lease in held})
+        all_ids = {lease.run_id for lease in held}
+        rows = Run.objects.filter(pk__in=all_ids)
         columns = rows.values("pk", "attempt", "lease_owner", "status", "cancel_requested_at")
         states = {str(row["pk"]): row for row in columns}
         for lease in held:
@@ -196,7 +206,8 @@ class Keeper:
         """A cancel reaches the worker at once; if the broker is unavailable, the renewal notices
         it.
         """
-        for run_id in (run_ids or b"").decode().split():
+        text = (run_ids or b"").decode()
+        for run_id in text.split():
             for lease in self.of_run(run_id):
                 lease.cancelled.set()
 
@@ -214,7 +225,8 @@ def prolong(rows: Any) -> int:
     """Renew the leases of these rows; how many. A row that is being written to is left out: who waits for it holds the
     others, and if the writing process stands still, all leases run out.
     """
-    free = rows.model.objects.filter(pk__in=Unlocked(rows.order_by().values("pk")))
+    unlocked = Unlocked(rows.order_by().values("pk"))
+    free = rows.model.objects.filter(pk__in=unlocked)
     return free.update(lease_expires_at=clock.Now(settings.LEASE_S))
 
 

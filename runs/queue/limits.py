@@ -35,9 +35,11 @@ class LimitReached(Exception):
 def limits(run: Run) -> list[tuple[Any, Any, int]]:
     """(model, key, limit) of what limits this claimed run, in the order in which the rows are locked."""
     agent, seen = run.agent, run.seen
-    bounds: list[tuple[Any, Any, int | None]] = [(Team, seen.team, seen.team_limit)]
+    bounds: list[tuple[Any, Any, int | None]] = []
     if agent is not None:
-        bounds = [(Agent, agent.pk, agent.max_running), (Provider, agent.provider_id, seen.provider_limit), *bounds]
+        bounds.append((Agent, agent.pk, agent.max_running))
+        bounds.append((Provider, agent.provider_id, seen.provider_limit))
+    bounds.append((Team, seen.team, seen.team_limit))
     return [(model, key, limit) for model, key, limit in bounds if limit is not None]
 
 
@@ -47,8 +49,10 @@ def check_limits(run: Run) -> None:
     lock.
     """
     for model, key, limit in limits(run):
-        list(model.objects.select_for_update(no_key=True).filter(pk=key).order_by().values_list("pk"))
-        if at_work().filter(OF[model](key)).count() > limit:
+        locked = model.objects.select_for_update(no_key=True).filter(pk=key)
+        list(locked.order_by().values_list("pk"))
+        running = at_work().filter(OF[model](key))
+        if running.count() > limit:
             raise LimitReached
 
 
@@ -68,12 +72,15 @@ def at_work() -> Any:
 
 
 def take_within_limits(*, pool: str, floor: int, **claim: Any) -> list[Any]:
-    """Like `choice.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
+    """Like `fair_queue.CHOOSE.keys`, without runs of agents, providers and teams that are at their limit."""
     keys = list_candidates(pool, floor)
     if not keys:
         return []
-    keys += [keys[-1]] * (FEW - len(keys))
-    chosen_keys = CHOOSE_OF.keys(**{f"key{number}": key for number, key in enumerate(keys)}, **claim)
+    # The statement takes a fixed number of keys, so that it is compiled once: the last one is repeated.
+    padding = FEW - len(keys)
+    keys += [keys[-1]] * padding
+    slots = {f"key{number}": key for number, key in enumerate(keys)}
+    chosen_keys = CHOOSE_OF.keys(**slots, **claim)
     if not chosen_keys:
         raise LimitReached  # other workers are taking all of them, and may be refused
     return chosen_keys
@@ -81,27 +88,27 @@ def take_within_limits(*, pool: str, floor: int, **claim: Any) -> list[Any]:
 
 def list_candidates(pool: str, floor: int) -> list[Any]:
     """The keys of the best rows whose agents and chains have room, the best first."""
-    positions: list[Position] = WITHOUT_OWNER.all(pool=pool, floor=floor)
-    heads = OF_AGENTS.all(pool=pool, floor=floor) + OF_CHAINS.all(pool=pool, floor=floor)
+    queue = {"pool": pool, "floor": floor}
+    positions: list[Position] = WITHOUT_OWNER.all(**queue)
+    heads = OF_AGENTS.all(**queue) + OF_CHAINS.all(**queue)
     for *first, agent, version in sorted(heads):
+        # Neither this owner nor those behind it have a row that is better than the last one found.
         if len(positions) == FEW and positions[-1] < tuple(first):
             break
-        rows = (
-            ROWS_OF_CHAIN.all(pool=pool, floor=floor, version=version)
-            if agent is None
-            else ROWS_OF_AGENT.all(pool=pool, floor=floor, agent=agent)
-        )
+        if agent is None:
+            rows = ROWS_OF_CHAIN.all(**queue, version=version)
+        else:
+            rows = ROWS_OF_AGENT.all(**queue, agent=agent)
         positions = sorted([*positions, *rows])[:FEW]
     return [key for _, _, key in positions]
 
 
 def agents_with_room() -> Any:
-    return (
-        Agent.objects.order_by()
-        .exclude(pk__in=full(Agent, agent=OuterRef("pk")))
-        .exclude(provider__in=full(Provider, agent__provider=OuterRef("pk")))
-        .exclude(team__in=full_teams())
-    )
+    of_full_provider = full(Provider, agent__provider=OuterRef("pk"))
+    agents = Agent.objects.order_by()
+    agents = agents.exclude(pk__in=full(Agent, agent=OuterRef("pk")))
+    agents = agents.exclude(provider__in=of_full_provider)
+    return agents.exclude(team__in=full_teams())
 
 
 def chains_with_room() -> Any:
@@ -109,14 +116,17 @@ def chains_with_room() -> Any:
 
 
 def full_teams() -> Any:
-    return full(Team, Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk")))
+    of_team = Q(agent__team=OuterRef("pk")) | Q(chain_version__chain__team=OuterRef("pk"))
+    return full(Team, of_team)
 
 
 def full(model: Any, *ours: Q, **of_row: Any) -> Any:
     """The keys of rows of this model that have reached their `max_running`."""
-    running = at_work().filter(*ours, **of_row).order_by().values("status").annotate(number=Count("pk"))
-    number = Coalesce(Subquery(running.values("number")), Value(0))
-    return model.objects.filter(max_running__isnull=False, max_running__lte=number).order_by().values("pk")
+    running = at_work().filter(*ours, **of_row).order_by()
+    counted = running.values("status").annotate(number=Count("pk")).values("number")
+    number = Coalesce(Subquery(counted), Value(0))
+    at_limit = model.objects.filter(max_running__isnull=False, max_running__lte=number)
+    return at_limit.order_by().values("pk")
 
 
 def query_owner_rows(at: Any, owner: str, key: Any) -> Any:
@@ -131,7 +141,8 @@ def firsts(at: Any, owners: Any, owner: str) -> Any:
     """The first row of each owner."""
     first = query_owner_rows(at, owner, OuterRef("pk")).values("pk")[:1]
     heads = owners.annotate(first=Subquery(first)).values("first")
-    return order_queue(Run.objects.filter(pk__in=heads)).values_list(*POSITION, "agent", "chain_version")[:FEW]
+    rows = order_queue(Run.objects.filter(pk__in=heads))
+    return rows.values_list(*POSITION, "agent", "chain_version")[:FEW]
 
 
 POSITION = ("priority", "place", "pk")

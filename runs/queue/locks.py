@@ -13,7 +13,8 @@ from runs.models import Run
 
 def lock_run(run_id: Any) -> None:
     """Lock this run's row until the transaction ends."""
-    list(Run.objects.select_for_update(no_key=True).filter(pk=run_id).order_by().values_list("pk"))
+    rows = Run.objects.select_for_update(no_key=True).filter(pk=run_id)
+    list(rows.order_by().values_list("pk"))
 
 
 @contextmanager
@@ -28,8 +29,12 @@ def lock_above(run: Run, *, ends_below: bool = False) -> None:
     """Before its own row: its parent, which is written to when it ends, and while it is paused all above it. So too
     if runs below it end with it (`ends_below`), of which one may be paused.
     """
-    is_whole = run.paused_until is not None or (ends_below and run.parent_id != run.root_id)
-    above = list(ancestors(run)) if is_whole else [run.parent_id] if run.parent_id else []
+    is_deep = run.parent_id != run.root_id
+    above: list[Any] = []
+    if run.paused_until is not None or (ends_below and is_deep):
+        above = list(ancestors(run))
+    elif run.parent_id:
+        above = [run.parent_id]
     for pk in reversed(above):
         lock_run(pk)
 

@@ -23,19 +23,23 @@ NOTICED = timedelta(seconds=1)  # in the queue; a run that is taken sooner costs
 
 def pause_deadlines(run: Run, now: datetime | None = None) -> None:
     """Extend the deadlines if an approval, an input request or a call that waits for its device is open."""
-    ends = open_until(Approval, run), open_until(InputRequest, run), device_calls.waits_until(run.pk)
-    last = max(filter(None, ends), default=None)
-    longest = (last - (now or clock.near())) if last else timedelta()
+    ends = [open_until(Approval, run), open_until(InputRequest, run), device_calls.waits_until(run.pk)]
+    last = max((end for end in ends if end), default=None)
+    if last is None:
+        return
+    longest = last - (now or clock.near())
     if longest <= timedelta():
         return
     move_deadlines([run.pk, *ancestors(run)], longest)
     Run.objects.filter(pk=run.pk).update(paused_until=last)
     run.paused_until = last
-    run.deadline = run.deadline + longest if run.deadline else None
+    if run.deadline:
+        run.deadline += longest
 
 
 def open_until(rows: type[Approval] | type[InputRequest], run: Run) -> datetime | None:
-    return rows.objects.open().filter(run=run).aggregate(until=Max("expires_at"))["until"]
+    open_rows = rows.objects.open().filter(run=run)
+    return open_rows.aggregate(until=Max("expires_at"))["until"]
 
 
 @transaction.atomic(savepoint=False)
@@ -44,11 +48,14 @@ def resume_deadlines(run: Run, now: datetime | None = None) -> None:
     if run.paused_until is None:
         return
     lock_above(run)
-    remaining = max(run.paused_until - (now or clock.near()), timedelta())
-    if Run.objects.filter(pk=run.pk, paused_until=run.paused_until).update(paused_until=None):
+    unused = run.paused_until - (now or clock.near())
+    remaining = max(unused, timedelta())
+    still_paused = Run.objects.filter(pk=run.pk, paused_until=run.paused_until)
+    if still_paused.update(paused_until=None):
         move_deadlines([run.pk, *ancestors(run)], -remaining)
     run.paused_until = None
-    run.deadline = run.deadline - remaining if run.deadline else None
+    if run.deadline:
+        run.deadline -= remaining
 
 
 def give_back(run: Run, waited: timedelta) -> None:
@@ -66,10 +73,12 @@ def give_back(run: Run, waited: timedelta) -> None:
 def extend(run: Run, waited: timedelta) -> None:
     above = list(ancestors(run))
     for pk in reversed(above):
-        Run.objects.live().filter(pk=pk, deadline__lt=run.deadline).update(deadline=run.deadline)
+        ends_sooner = Run.objects.live().filter(pk=pk, deadline__lt=run.deadline)
+        ends_sooner.update(deadline=run.deadline)
     move_deadlines([run.pk], waited)
 
 
 def move_deadlines(run_ids: list[Any], by: timedelta) -> None:
     for pk in reversed(run_ids):  # parents before their children, as everybody locks them
-        Run.objects.live().filter(pk=pk, deadline__isnull=False).update(deadline=F("deadline") + by)
+        rows = Run.objects.live().filter(pk=pk, deadline__isnull=False)
+        rows.update(deadline=F("deadline") + by)

@@ -32,22 +32,29 @@ def expect(moment: datetime | None) -> None:
 
 def announce_moment(moment: datetime) -> None:
     """A time that has passed is found by the ticker's next look, so that nothing goes round at once."""
-    if timedelta() < moment - clock.near() < timedelta(seconds=SOON_S):
-        broadcast.publish_unconfirmed([(CHANNEL, str(moment.timestamp()).encode())])
+    is_soon = timedelta() < moment - clock.near() < timedelta(seconds=SOON_S)
+    if is_soon:
+        message = str(moment.timestamp()).encode()
+        broadcast.publish_unconfirmed([(CHANNEL, message)])
 
 
 def bring_forward(run: Run, moment: datetime) -> None:
     """Something in the run is due then: if the run waits, it is woken no later."""
-    later = Q(wake_at=None) | Q(wake_at__gt=moment)
-    if Run.objects.filter(later, pk=run.pk, status=Run.Status.WAITING).update(wake_at=moment):
+    is_later = Q(wake_at=None) | Q(wake_at__gt=moment)
+    waiting = Run.objects.filter(is_later, pk=run.pk, status=Run.Status.WAITING)
+    if waiting.update(wake_at=moment):
         expect(moment)
 
 
 def next_after(after: datetime, seconds: float) -> datetime | None:
     """The first due time after this moment and within so many seconds."""
     until = after + timedelta(seconds=seconds)
-    moments = [rows.first(after=after, until=until) for rows in (WAKES, DUE, STARTS)]
-    return min((moment for (moment,) in filter(None, moments)), default=None)
+    moments = []
+    for query in (WAKES, DUE, STARTS):
+        row = query.first(after=after, until=until)
+        if row is not None:
+            moments.append(row[0])
+    return min(moments, default=None)
 
 
 WITHIN = {"after": DateTimeField(), "until": DateTimeField()}

@@ -25,15 +25,19 @@ def enqueue(run: Run) -> None:
 
 
 def enqueue_all(runs: Sequence[Run]) -> None:
-    for pool, rings in Counter(run.pool for run in runs).items():
+    rings_of_pools = Counter(run.pool for run in runs)
+    for pool, rings in rings_of_pools.items():
         transaction.on_commit(partial(ring, pool, rings))
 
 
 def enqueue_step(run: Run, step: Any, slots: Any = 1, **mark: Any) -> None:
     """Let `slots` workers work on this step (a QuerySet of its row); `mark` are further columns."""
     key = {"principal_id": run.principal_id, "pool": run.pool, "priority": run.priority}
-    step.update(**key, place=fair_queue.step_place(run), slots=slots, **mark)
-    transaction.on_commit(lambda: ring(run.pool, slots if isinstance(slots, int) else 1))
+    place = fair_queue.step_place(run)
+    step.update(**key, place=place, slots=slots, **mark)
+    # An expression (more slots than before) says no number: whoever wakes finds out by itself.
+    rings = slots if isinstance(slots, int) else 1
+    transaction.on_commit(partial(ring, run.pool, rings))
 
 
 def ring(pool: str, rings: int = 1) -> None:

@@ -25,13 +25,17 @@ def report_worker(name: str, *, runs: int, now: datetime | None = None) -> None:
     global _reported
     now = now or clock.near()
     loaded = factory.loaded_hashes()[-MOST:]
-    pools = list(settings.WORKER_POOLS)
     fields: dict[str, object] = {
-        "seen_at": now, "runs": runs, "pools": pools, "format": FORMAT, "release": release(),
-    }  # fmt: skip
+        "seen_at": now,
+        "runs": runs,
+        "pools": list(settings.WORKER_POOLS),
+        "format": FORMAT,
+        "release": release(),
+    }
     if _reported != (name, loaded):
         fields["loaded"] = loaded
-    if not Worker.objects.filter(name=name).update(**fields):
+    is_known = Worker.objects.filter(name=name).update(**fields)
+    if not is_known:
         Worker.objects.update_or_create(name=name, defaults={**fields, "loaded": loaded, "started_at": STARTED})
         Worker.objects.filter(seen_at__lt=now - FORGOTTEN).delete()
     _reported = (name, loaded)
@@ -41,19 +45,25 @@ def known_hashes(user: Any) -> dict[str, dict[str, Any]]:
     """Loaded agents that this user may see: {hash: {"agent", "version", "hash"}}, as currently
     published.
     """
-    rows = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
-    agents = rows.exclude(live_hash="").values_list("live_hash", "name", "published__number")
-    return {live_hash: {"agent": name, "version": number, "hash": live_hash} for live_hash, name, number in agents}
+    visible = Agent.objects.all() if user.is_superuser else Agent.objects.visible_to(user)
+    published = visible.exclude(live_hash="")
+    agents_by_hash = {}
+    for live_hash, name, number in published.values_list("live_hash", "name", "published__number"):
+        agents_by_hash[live_hash] = {"agent": name, "version": number, "hash": live_hash}
+    return agents_by_hash
 
 
 def is_alive(worker: Worker, now: datetime | None = None) -> bool:
-    return (now or clock.near()) - worker.seen_at < SILENT
+    silence = (now or clock.near()) - worker.seen_at
+    return silence < SILENT
 
 
 def stands_long(run: Run, now: datetime | None = None) -> bool:
     """It is in the queue for longer than a worker that just started needs to say that it is there."""
+    if run.status != Run.Status.QUEUED or run.place is None:
+        return False
     waited = (now or clock.near()) - run.queued_at
-    return run.status == Run.Status.QUEUED and run.place is not None and waited.total_seconds() > settings.LEASE_S
+    return waited.total_seconds() > settings.LEASE_S
 
 
 def why_queued(run: Run, served: dict[str, int] | None = None) -> str:
@@ -62,7 +72,8 @@ def why_queued(run: Run, served: dict[str, int] | None = None) -> str:
     """
     if not stands_long(run):
         return ""
-    served = Worker.objects.alive().served() if served is None else served
+    if served is None:
+        served = Worker.objects.alive().served()
     if run.pool not in served:
         return f"No live worker serves the pool “{run.pool}” (MUSTER_WORKER_POOLS)."
     if served[run.pool] < run.needs:
@@ -72,5 +83,6 @@ def why_queued(run: Run, served: dict[str, int] | None = None) -> str:
 
 def list_worker_runs(worker: Worker, user: Any) -> list[Run]:
     """The runs it holds that this user may see, oldest first."""
-    rows = Run.objects.all() if user.is_superuser else Run.objects.visible_to(user)
-    return list(rows.filter(lease_owner=worker.name, status=Run.Status.RUNNING).select_related("agent").order_by("pk"))
+    visible = Run.objects.all() if user.is_superuser else Run.objects.visible_to(user)
+    held = visible.filter(lease_owner=worker.name, status=Run.Status.RUNNING)
+    return list(held.select_related("agent").order_by("pk"))

@@ -15,7 +15,8 @@ from runs.queue import endings
 
 from . import triggers
 
-MAX_ID = 200  # characters; part of the run's idempotency key
+# Characters; it is part of the run's idempotency key.
+MAX_ID = 200
 
 
 def call_settled(run_id: UUID) -> None:
@@ -37,17 +38,28 @@ def start_for_device(device_id: UUID, request: RunRequest) -> str:
     check_run_request(request)
     device = Device.objects.select_related("owner").get(pk=device_id)
     roles.require(device.owner, roles.ACT)
-    metadata = {"device": str(device.pk), **({"agent_id": request.agent_id} if request.agent_id else {})}
+    metadata = {"device": str(device.pk)}
+    if request.agent_id:
+        metadata["agent_id"] = request.agent_id
     key = f"device:{device.pk}:{request.request_id}" if request.request_id else None
     common: dict[str, Any] = {"trigger": Run.Trigger.DEVICE, "metadata": metadata, "idempotency_key": key}
     if request.chain:
-        return str(intake.start_chain(user=device.owner, chain=request.chain, input=request.input, **common).pk)
-    values = request.input if isinstance(request.input, dict) else {}
-    text = request.input if isinstance(request.input, str) else values.get("message") or values.get("text") or "Begin."
+        run = intake.start_chain(user=device.owner, chain=request.chain, input=request.input, **common)
+        return str(run.pk)
+    text, values = read_device_message(request)
     accepted = intake.accept_message(
-        user=device.owner, agent=request.agent, text=str(text), input=values or None, device=str(device.pk), **common
+        user=device.owner, agent=request.agent, text=text, input=values or None, device=str(device.pk), **common
     )
     return str(accepted.run.pk)
+
+
+def read_device_message(request: RunRequest) -> tuple[str, dict[str, Any]]:
+    """The text of the message to an agent, and its input. An object may hold the text itself."""
+    if isinstance(request.input, str):
+        return request.input, {}
+    values = request.input if isinstance(request.input, dict) else {}
+    text = values.get("message") or values.get("text") or "Begin."
+    return str(text), values
 
 
 def check_run_request(request: RunRequest) -> None:
@@ -56,5 +68,7 @@ def check_run_request(request: RunRequest) -> None:
         raise Invalid("A run_request must name an agent or a chain.", code="invalid_request")
     if len(request.request_id) > MAX_ID or len(request.agent_id) > MAX_ID:
         raise Invalid(f"“request_id” and “agent_id” can have at most {MAX_ID} characters.", code="invalid_request")
-    if request.agent and not request.chain and not isinstance(request.input, str | dict | None):
+    # The input of a chain may be any JSON.
+    is_for_agent = request.agent and not request.chain
+    if is_for_agent and not isinstance(request.input, str | dict | None):
         raise Invalid("“input” for an agent must be a text or an object.", code="invalid_request")

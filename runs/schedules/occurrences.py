@@ -27,7 +27,8 @@ from runs.rules.missed import is_outdated, on_overlap
 log = logging.getLogger(__name__)
 Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
-GROUP = 250  # started in one transaction
+# Started in one transaction.
+GROUP = 250
 ATTEMPTS = 3
 ENDS = {
     Run.Status.SUCCEEDED: Outcome.SUCCEEDED,
@@ -42,8 +43,12 @@ def start_open(now: datetime) -> int:
     """
     due = ScheduleOccurrence.objects.filter(outcome=Outcome.DUE, start_at__lte=now).order_by("start_at", "id")
     started = start_together(due)
-    rows = list(join_schedules(due)[:BATCH]) + [row for row in waiting_for_nothing() if is_in_window(row, now)]
-    return started + sum(start_occurrence(occurrence) for occurrence in rows)
+    # Read before any of the others is started, so that each is looked at once.
+    rows = list(join_schedules(due)[:BATCH])
+    rows += [row for row in waiting_for_nothing() if is_in_window(row, now)]
+    for occurrence in rows:
+        started += start_occurrence(occurrence)
+    return started
 
 
 # -- many at once -----------------------------------------------------------------------------------------------------
@@ -70,12 +75,14 @@ def start_group(due: Any) -> int:
     plain = due.filter(schedule__wait_for_device=False, is_manual=False)
     group = list(join_schedules(plain).select_for_update(skip_locked=True, of=("self",))[:GROUP])
     ready = prepare_occurrences([row for row in group if not find_schedule_refusal(row.schedule)])
-    chains.insert_chain_runs([row.run for row in ready if row.run.chain_version_id])
-    messages = [
-        (row.run, build_schedule_text(row.schedule), get_schedule_device(row.schedule))
-        for row in ready
-        if row.run.agent_id
-    ]
+    chain_runs: list[Run] = []
+    messages: list[tuple[Run, str, str | None]] = []
+    for row in ready:
+        if row.run.chain_version_id:
+            chain_runs.append(row.run)
+        if row.run.agent_id:
+            messages.append((row.run, build_schedule_text(row.schedule), get_schedule_device(row.schedule)))
+    chains.insert_chain_runs(chain_runs)
     intake.open_sessions(messages)
     update_each(ready, ("outcome", "attempts", "run"))
     return len(ready)
@@ -85,47 +92,56 @@ def prepare_occurrences(group: list[ScheduleOccurrence]) -> list[ScheduleOccurre
     """The unobstructed ones, the first of each schedule, each with its run, which is not stored
     yet.
     """
-    busy, seen = busy_schedules(group), set()
+    busy = busy_schedules(group)
+    # Many schedules may start the same thing for the same person: it is checked once.
+    checked: set[tuple[Any, ...]] = set()
     ready = []
     for occurrence in group:
         schedule = occurrence.schedule
         if schedule.pk in busy:
             continue
+        target = (schedule.chain_id, schedule.agent_id, schedule.owner_id)
         try:
-            target = (schedule.chain_id, schedule.agent_id, schedule.owner_id)
-            if target not in seen:
+            if target not in checked:
                 checks.check_usable(schedule.target, schedule.owner)
             occurrence.run = build_occurrence_run(occurrence)
         except MusterError:
-            continue  # reported when it is started individually
+            # Reported when it is started individually.
+            continue
         except DATABASE_GONE:
             raise
-        except Exception:  # an unexpected error of one must not keep others from starting
+        # An unexpected error of one must not keep others from starting.
+        except Exception:
             log.exception("Occurrence %s cannot be prepared", occurrence.pk)
             continue
-        seen.add(target)
+        checked.add(target)
         busy.add(schedule.pk)
-        occurrence.outcome, occurrence.attempts = Outcome.STARTED, occurrence.attempts + 1
+        occurrence.outcome = Outcome.STARTED
+        occurrence.attempts += 1
         ready.append(occurrence)
     return ready
 
 
 def build_occurrence_run(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
+    fields = order(occurrence)
     if schedule.chain is not None:
-        run = intake.chain_run(**order(occurrence), chain=schedule.chain, priority=schedule.options.get("priority"))
+        run = intake.chain_run(**fields, chain=schedule.chain, priority=schedule.options.get("priority"))
     else:
-        run = intake.message_run(**order(occurrence), agent=schedule.agent, asked=schedule.options)
+        run = intake.message_run(**fields, agent=schedule.agent, asked=schedule.options)
     run.idempotency_key = build_occurrence_key(occurrence)
     return run
 
 
 def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
     """Schedules with a run in progress, or with an earlier due time that still waits."""
-    rows = ScheduleOccurrence.objects.filter(schedule__in={row.schedule_id for row in group})
+    schedule_ids = {row.schedule_id for row in group}
+    rows = ScheduleOccurrence.objects.filter(schedule__in=schedule_ids)
     at_work = rows.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
     waiting = rows.filter(outcome=Outcome.WAITING_OVERLAP)
-    return {*at_work.values_list("schedule_id", flat=True), *waiting.values_list("schedule_id", flat=True)}
+    busy = set(at_work.values_list("schedule_id", flat=True))
+    busy.update(waiting.values_list("schedule_id", flat=True))
+    return busy
 
 
 # -- one at a time ----------------------------------------------------------------------------------------------------
@@ -133,10 +149,11 @@ def busy_schedules(group: list[ScheduleOccurrence]) -> set[int]:
 
 def waiting_for_nothing() -> list[ScheduleOccurrence]:
     """Occurrences that waited for an earlier run that has ended."""
-    waiting = join_schedules(ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)).order_by("due_at")
-    still = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
-    behind = {"schedule__overlap_policy": Schedule.Overlap.QUEUE, "schedule__in": still.values("schedule")}
-    return list(waiting.exclude(**behind)[:BATCH])
+    waiting = ScheduleOccurrence.objects.filter(outcome=Outcome.WAITING_OVERLAP)
+    at_work = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE)
+    behind = {"schedule__overlap_policy": Schedule.Overlap.QUEUE, "schedule__in": at_work.values("schedule")}
+    rows = join_schedules(waiting).order_by("due_at").exclude(**behind)
+    return list(rows[:BATCH])
 
 
 def is_in_window(occurrence: ScheduleOccurrence, now: datetime) -> bool:
@@ -158,7 +175,8 @@ def join_schedules(rows: Any) -> Any:
 def start_occurrence(occurrence: ScheduleOccurrence) -> bool:
     """Start one run for it, or record why not. True if a run was started."""
     schedule = occurrence.schedule
-    if refusal := find_schedule_refusal(schedule):
+    refusal = find_schedule_refusal(schedule)
+    if refusal:
         return conclude(occurrence, Outcome.REFUSED, refusal)
     if schedule.wait_for_device and not device_is_online(schedule):
         return wait_for_device(occurrence)
@@ -176,7 +194,8 @@ def start_occurrence(occurrence: ScheduleOccurrence) -> bool:
         return try_again(occurrence, str(error))
     except DATABASE_GONE:
         raise
-    except Exception:  # as in `prepare_occurrences`
+    # An unexpected error of one must not keep others from starting.
+    except Exception:
         log.exception("Occurrence %s failed", occurrence.pk)
         return try_again(occurrence, "internal error; the server's log has the reason")
 
@@ -192,9 +211,10 @@ def find_schedule_refusal(schedule: Schedule) -> str:
 def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     """Apply the overlap policy; True if the occurrence can start now."""
     schedule = occurrence.schedule
-    earlier = ScheduleOccurrence.objects.filter(schedule=schedule).exclude(pk=occurrence.pk)
-    running = list(earlier.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE).select_related("run"))
-    waiting = list(earlier.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at).order_by("due_at")[:1])
+    others = ScheduleOccurrence.objects.filter(schedule=schedule).exclude(pk=occurrence.pk)
+    running = list(others.filter(outcome=Outcome.STARTED, run__status__in=Run.LIVE).select_related("run"))
+    earlier = others.filter(outcome=Outcome.WAITING_OVERLAP, due_at__lt=occurrence.due_at)
+    waiting = list(earlier.order_by("due_at")[:1])
     decision = on_overlap(
         schedule.overlap_policy,
         running=len(running),
@@ -209,15 +229,17 @@ def clear_the_way(occurrence: ScheduleOccurrence) -> bool:
     if decision == "wait":
         still_open(occurrence).update(outcome=Outcome.WAITING_OVERLAP, reason=reason)
         return False
-    for predecessor in running if decision == "cancel" else []:
-        cancel_earlier(predecessor.run)
+    if decision == "cancel":
+        for predecessor in running:
+            cancel_earlier(predecessor.run)
     return True
 
 
 def reason_to_wait(running: list[ScheduleOccurrence], waiting: list[ScheduleOccurrence]) -> str:
-    if not running:
-        return f"the due time {waiting[0].due_at:%Y-%m-%d %H:%M:%S} UTC waits before it"
-    return f"run {running[0].run_id} of {running[0].due_at:%Y-%m-%d %H:%M:%S} UTC was still in progress"
+    if running:
+        earlier = running[0]
+        return f"run {earlier.run_id} of {earlier.due_at:%Y-%m-%d %H:%M:%S} UTC was still in progress"
+    return f"the due time {waiting[0].due_at:%Y-%m-%d %H:%M:%S} UTC waits before it"
 
 
 def cancel_earlier(run: Run | None) -> None:
@@ -226,13 +248,15 @@ def cancel_earlier(run: Run | None) -> None:
     try:
         endings.cancel_run(run, by=None, reason="its schedule was due again")
     except MusterError:
-        pass  # it just ended by itself
+        # It just ended by itself.
+        pass
 
 
 @transaction.atomic
 def store_occurrence_run(occurrence: ScheduleOccurrence) -> bool:
     """The run and the row that names it, in one transaction."""
-    if not still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1):
+    claimed = still_open(occurrence).update(outcome=Outcome.STARTED, attempts=F("attempts") + 1)
+    if not claimed:
         return False
     run = start_target(occurrence)
     ScheduleOccurrence.objects.filter(pk=occurrence.pk).update(run=run)
@@ -242,11 +266,20 @@ def store_occurrence_run(occurrence: ScheduleOccurrence) -> bool:
 def start_target(occurrence: ScheduleOccurrence) -> Run:
     schedule = occurrence.schedule
     target = checks.check_usable(schedule.target, schedule.owner)
-    fields = {**order(occurrence), "idempotency_key": build_occurrence_key(occurrence)}
+    fields = order(occurrence)
+    key = build_occurrence_key(occurrence)
     if schedule.chain is not None:
-        return intake.start_chain(chain=target, priority=schedule.options.get("priority"), **fields)
-    more = {"text": build_schedule_text(schedule), "device": get_schedule_device(schedule), "asked": schedule.options}
-    return intake.accept_message(agent=target, **more, **fields).run
+        priority = schedule.options.get("priority")
+        return intake.start_chain(chain=target, priority=priority, idempotency_key=key, **fields)
+    accepted = intake.accept_message(
+        agent=target,
+        text=build_schedule_text(schedule),
+        device=get_schedule_device(schedule),
+        asked=schedule.options,
+        idempotency_key=key,
+        **fields,
+    )
+    return accepted.run
 
 
 def order(occurrence: ScheduleOccurrence) -> dict[str, Any]:
@@ -266,7 +299,9 @@ def build_schedule_text(schedule: Schedule) -> str:
 
 
 def get_schedule_device(schedule: Schedule) -> str | None:
-    return str(schedule.device) if schedule.device else None
+    if schedule.device is None:
+        return None
+    return str(schedule.device)
 
 
 def build_occurrence_key(occurrence: ScheduleOccurrence) -> str:
@@ -274,23 +309,34 @@ def build_occurrence_key(occurrence: ScheduleOccurrence) -> str:
 
 
 def describe_occurrence(occurrence: ScheduleOccurrence) -> dict[str, Any]:
+    """The metadata of its run."""
     schedule = occurrence.schedule
     fields = {"schedule": schedule.name, "occurrence": str(occurrence.pk), "due_at": occurrence.due_at.isoformat()}
-    return {**fields, "device": str(schedule.device)} if schedule.device else fields
+    if schedule.device:
+        fields["device"] = str(schedule.device)
+    return fields
 
 
 def with_last_run(schedule: Schedule) -> Any:
     """A chain with the input `last_run_at` receives the start of its last run that succeeded. A run
     that did only part of its work does not count: what it left out must come again.
     """
-    spec = schedule.chain.published.read_spec() if schedule.chain and schedule.chain.published else None
-    if spec is None or "last_run_at" not in (spec.input_schema or {}).get("properties", {}):
+    if schedule.chain is None or schedule.chain.published is None:
+        return schedule.input
+    input_schema = schedule.chain.published.read_spec().input_schema or {}
+    if "last_run_at" not in input_schema.get("properties", {}):
         return schedule.input
     if not isinstance(schedule.input, dict | None):
-        return schedule.input  # the chain refuses it
+        # The chain refuses it.
+        return schedule.input
     good = Run.objects.filter(occurrences__schedule=schedule, status=Run.Status.SUCCEEDED).order_by("-created_at")
     last = good.values_list("created_at", flat=True).first()
-    return {**({"last_run_at": last.isoformat()} if last else {}), **(schedule.input or {})}
+    input: dict[str, Any] = {}
+    if last:
+        input["last_run_at"] = last.isoformat()
+    # A value that the schedule itself gives counts.
+    input.update(schedule.input or {})
+    return input
 
 
 def still_open(occurrence: ScheduleOccurrence) -> Any:
@@ -321,7 +367,8 @@ def device_is_online(schedule: Schedule) -> bool:
 
 
 def wait_for_device(occurrence: ScheduleOccurrence) -> bool:
-    which = f"device {occurrence.schedule.device}" if occurrence.schedule.device else "any device of the owner"
+    device = occurrence.schedule.device
+    which = f"device {device}" if device else "any device of the owner"
     still_open(occurrence).update(outcome=Outcome.WAITING_DEVICE, reason=f"waits for {which} to come online")
     return False
 
@@ -332,25 +379,35 @@ def wait_for_device(occurrence: ScheduleOccurrence) -> bool:
 def settle_started() -> int:
     """Occurrences whose run has ended: succeeded, failed, cancelled; failures are counted."""
     ended = ScheduleOccurrence.objects.filter(outcome=Outcome.STARTED, run__status__in=Run.DONE)
-    rows = list(ended.select_related("run", "schedule__owner")[:BATCH])
-    well = [row for row in rows if row.run.status == Run.Status.SUCCEEDED]
-    return settle_well(well) + sum(settle_occurrence(row) for row in rows if row.run.status != Run.Status.SUCCEEDED)
+    well: list[ScheduleOccurrence] = []
+    others: list[ScheduleOccurrence] = []
+    for row in ended.select_related("run", "schedule__owner")[:BATCH]:
+        if row.run.status == Run.Status.SUCCEEDED:
+            well.append(row)
+        else:
+            others.append(row)
+    return settle_well(well) + sum(map(settle_occurrence, others))
 
 
 @transaction.atomic
 def settle_well(rows: list[ScheduleOccurrence]) -> int:
+    """Those that succeeded, all at once. A success ends the count of failures in a row."""
     now = clock.near()
     for occurrence in rows:
-        occurrence.outcome, occurrence.settled_at = Outcome.SUCCEEDED, now
+        occurrence.outcome = Outcome.SUCCEEDED
+        occurrence.settled_at = now
     settled = update_each(rows, ("outcome", "settled_at"), where={"outcome": Outcome.STARTED})
-    Schedule.objects.filter(pk__in={row.schedule_id for row in rows}).exclude(failures=0).update(failures=0)
+    schedule_ids = {row.schedule_id for row in rows}
+    Schedule.objects.filter(pk__in=schedule_ids).exclude(failures=0).update(failures=0)
     return settled
 
 
 def settle_occurrence(occurrence: ScheduleOccurrence) -> bool:
     run = occurrence.run
     outcome = ENDS.get(Run.Status(run.status), Outcome.FAILED)
-    reason = (run.error or {}).get("message", "") if outcome != Outcome.SUCCEEDED else occurrence.reason
+    reason = occurrence.reason
+    if outcome != Outcome.SUCCEEDED:
+        reason = (run.error or {}).get("message", "")
     rows = ScheduleOccurrence.objects.filter(pk=occurrence.pk, outcome=Outcome.STARTED)
     if not rows.update(outcome=outcome, reason=reason[:300], settled_at=clock.near()):
         return False
@@ -371,10 +428,12 @@ def count_failure(schedule: Schedule, reason: str) -> None:
 
 def pause_schedule(schedule: Schedule, reason: str) -> int:
     """Switch it off, record why, and notify its owner."""
-    if not Schedule.objects.filter(pk=schedule.pk, enabled=True).update(enabled=False, paused_reason=reason[:200]):
+    reason = reason[:200]
+    enabled = Schedule.objects.filter(pk=schedule.pk, enabled=True)
+    if not enabled.update(enabled=False, paused_reason=reason):
         return 0
-    AuditEvent.record("schedule.paused", schedule, reason=reason[:200])
-    notice = {"schedule": schedule.name, "reason": reason[:200]}
+    AuditEvent.record("schedule.paused", schedule, reason=reason)
+    notice = {"schedule": schedule.name, "reason": reason}
     transaction.on_commit(lambda: notify(schedule, notice))
     return 0
 
@@ -383,13 +442,12 @@ def notify(schedule: Schedule, notice: dict[str, Any]) -> None:
     """By webhook and by e-mail; a failing mail server is logged."""
     if schedule.owner_id:
         outbox.queue_notice(schedule.owner_id, "schedule.paused", notice)
-    if schedule.notify_email:
-        try:
-            send_mail(
-                f"Schedule “{schedule.name}” was paused",
-                f"{notice['reason']}\n\n{settings.PUBLIC_URL}/admin/runs/schedule/{schedule.pk}/change/",
-                None,
-                [schedule.notify_email],
-            )
-        except OSError as error:
-            log.warning("The notice about schedule %s was not sent: %s", schedule.pk, error)
+    if not schedule.notify_email:
+        return
+    title = f"Schedule “{schedule.name}” was paused"
+    page = f"{settings.PUBLIC_URL}/admin/runs/schedule/{schedule.pk}/change/"
+    text = f"{notice['reason']}\n\n{page}"
+    try:
+        send_mail(title, text, None, [schedule.notify_email])
+    except OSError as error:
+        log.warning("The notice about schedule %s was not sent: %s", schedule.pk, error)

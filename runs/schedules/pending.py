@@ -14,11 +14,12 @@ from runs.models import Run, ScheduleOccurrence
 
 Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
+# A run that waits for a person or a time does not block the others.
 AT_WORK = Q(status__in=[Run.Status.QUEUED, Run.Status.RUNNING]) | Q(
     status=Run.Status.WAITING, waiting_for__in=["child", "device"]
-)  # one that waits for a person or a time does not block the others
-
-Queue = tuple[Any, UUID | None]  # (owner, device or None for any device of the owner)
+)
+# (owner, device or None for any device of the owner).
+Queue = tuple[Any, UUID | None]
 
 
 def release_waiting_occurrences(owner_id: Any = None) -> int:
@@ -32,9 +33,11 @@ def release_waiting_occurrences(owner_id: Any = None) -> int:
     first: dict[Queue, UUID] = {}
     for pk, owner, device in rows:
         first.setdefault((owner, device), pk)
-    return sum(
-        release_occurrence(pk) for queue, pk in first.items() if presence.is_online(*queue) and not is_busy(queue)
-    )
+    released = 0
+    for queue, pk in first.items():
+        if presence.is_online(*queue) and not is_busy(queue):
+            released += release_occurrence(pk)
+    return released
 
 
 def is_busy(queue: Queue) -> bool:
@@ -42,8 +45,10 @@ def is_busy(queue: Queue) -> bool:
     same = ScheduleOccurrence.objects.filter(
         schedule__owner_id=owner, schedule__device=device, schedule__wait_for_device=True
     )
-    runs = Run.objects.filter(AT_WORK, occurrences__in=same.filter(outcome=Outcome.STARTED))
-    return same.filter(outcome=Outcome.DUE).exists() or runs.exists()
+    if same.filter(outcome=Outcome.DUE).exists():
+        return True
+    started = same.filter(outcome=Outcome.STARTED)
+    return Run.objects.filter(AT_WORK, occurrences__in=started).exists()
 
 
 def release_occurrence(pk: UUID) -> int:

@@ -28,18 +28,20 @@ from . import occurrences, pending
 
 Outcome = ScheduleOccurrence.Outcome
 BATCH = 1000
-GROUP = 250  # schedules claimed in one transaction
+# Schedules claimed in one transaction.
+GROUP = 250
 
 
 def tick_schedules(now: datetime | None = None) -> dict[str, int]:
     """One pass; safe to run concurrently. Returns how many of each."""
     now = now or clock.now()
     claimed = claim_due_schedules(now) if IS_DUE.first(now=now) else 0
-    there = {outcome for (outcome,) in OPEN.all()}
-    settled = occurrences.settle_started() if Outcome.STARTED in there else 0
-    if Outcome.WAITING_DEVICE in there:
+    outcomes = {outcome for (outcome,) in OPEN.all()}
+    settled = occurrences.settle_started() if Outcome.STARTED in outcomes else 0
+    if Outcome.WAITING_DEVICE in outcomes:
         pending.release_waiting_occurrences()
-    started = occurrences.start_open(now) if there - {Outcome.STARTED} else 0
+    has_unstarted = bool(outcomes - {Outcome.STARTED})
+    started = occurrences.start_open(now) if has_unstarted else 0
     return {"claimed": claimed, "started": started, "settled": settled}
 
 
@@ -84,7 +86,8 @@ def claim_group(now: datetime) -> tuple[int, int]:
 
 def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
     """Its due times up to now; the row in memory is advanced, or paused if its timing is invalid."""
-    assert schedule.next_due_at is not None  # as `due` selected it
+    # Only schedules with a due time are selected.
+    assert schedule.next_due_at is not None
     try:
         times = come_due(schedule.timing(), schedule.next_due_at, now, end=schedule.ends_at)
     except (TimingError, OverflowError) as error:
@@ -92,23 +95,22 @@ def come_round(schedule: Schedule, now: datetime) -> list[ScheduleOccurrence]:
         occurrences.pause_schedule(schedule, f"its timing is not valid: {error}")
         return []
     schedule.next_due_at = times.following
-    schedule.last_due_at = times.due[-1] if times.due else schedule.last_due_at
+    if times.due:
+        schedule.last_due_at = times.due[-1]
     return build_occurrences(schedule, times, now)
 
 
 def build_occurrences(schedule: Schedule, times: Missed, now: datetime) -> list[ScheduleOccurrence]:
-    verdicts = settle_missed(times.due, now, schedule.missed_policy, schedule.missed_window_s)
-    rows = [
-        ScheduleOccurrence(
-            schedule=schedule,
-            due_at=verdict.due_at,
-            start_at=add_jitter(verdict.due_at, schedule.jitter_s, str(schedule.pk)),
-            outcome=Outcome.DUE if verdict.starts else Outcome.MISSED,
-            reason=verdict.reason,
-            settled_at=None if verdict.starts else now,
-        )
-        for verdict in verdicts
-    ]
+    rows: list[ScheduleOccurrence] = []
+    for verdict in settle_missed(times.due, now, schedule.missed_policy, schedule.missed_window_s):
+        due_at = verdict.due_at
+        start_at = add_jitter(due_at, schedule.jitter_s, str(schedule.pk))
+        row = ScheduleOccurrence(schedule=schedule, due_at=due_at, start_at=start_at, reason=verdict.reason)
+        if not verdict.starts:
+            row.outcome = Outcome.MISSED
+            row.settled_at = now
+        rows.append(row)
+    # After a long time off, the earliest due times are counted, but have no rows.
     if times.older and rows:
         rows[0].count += times.older
         rows[0].reason = f"{rows[0].reason} (and {times.older} earlier due times)"
@@ -126,9 +128,11 @@ def plan_next(schedule: Schedule, now: datetime | None = None) -> None:
         due = next_due(schedule.timing(), after)
     except (TimingError, OverflowError) as error:
         raise Invalid(f"This is never due: {error}", code="invalid_timing", hint="See docs/howto/schedules.md.")
-    schedule.next_due_at = None if due and schedule.ends_at and due > schedule.ends_at else due
-    timers.expect(schedule.next_due_at)
-    if schedule.next_due_at is None and schedule.enabled:
+    if due and schedule.ends_at and due > schedule.ends_at:
+        due = None
+    schedule.next_due_at = due
+    timers.expect(due)
+    if due is None and schedule.enabled:
         raise Invalid("This schedule would never be due.", code="never_due", hint="Check the date and the end.")
 
 
@@ -136,6 +140,7 @@ def beginning(schedule: Schedule, now: datetime) -> datetime:
     """The next due time is searched for after this moment."""
     if schedule.starts_at is None or schedule.starts_at <= now:
         return now
+    # The start itself is a due time.
     return schedule.starts_at - timedelta(microseconds=1)
 
 
@@ -158,7 +163,8 @@ def run_now(schedule: Schedule, *, by: Any) -> ScheduleOccurrence:
             )
     except IntegrityError:
         raise Conflict("This moment is already a due time.", hint="Try again.")
-    occurrences.start_occurrence(occurrences.join_schedules(ScheduleOccurrence.objects.filter(pk=occurrence.pk)).get())
+    rows = ScheduleOccurrence.objects.filter(pk=occurrence.pk)
+    occurrences.start_occurrence(occurrences.join_schedules(rows).get())
     occurrence.refresh_from_db()
     return occurrence
 
@@ -183,10 +189,8 @@ def why_not(schedule: Schedule) -> str:
         return gettext("It is paused: %(reason)s.") % {"reason": reason}
     last = schedule.occurrences.first()
     if last and last.outcome in (Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP):
-        return gettext("The due time %(at)s UTC %(reason)s.") % {
-            "at": date_format(last.due_at, "DATETIME_FORMAT"),
-            "reason": translate(last.reason),
-        }
+        values = {"at": date_format(last.due_at, "DATETIME_FORMAT"), "reason": translate(last.reason)}
+        return gettext("The due time %(at)s UTC %(reason)s.") % values
     if last and last.outcome in (Outcome.MISSED, Outcome.SKIPPED, Outcome.REFUSED, Outcome.FAILED):
         values = {
             "at": date_format(last.due_at, "DATETIME_FORMAT"),
@@ -196,4 +200,5 @@ def why_not(schedule: Schedule) -> str:
         return gettext("The due time %(at)s UTC was %(outcome)s: %(reason)s.") % values
     if schedule.next_due_at is None:
         return gettext("It has no due time left.")
-    return gettext("The next due time is %(at)s UTC.") % {"at": date_format(schedule.next_due_at, "DATETIME_FORMAT")}
+    at = date_format(schedule.next_due_at, "DATETIME_FORMAT")
+    return gettext("The next due time is %(at)s UTC.") % {"at": at}

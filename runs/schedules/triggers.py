@@ -34,7 +34,8 @@ from .pending import release_waiting_occurrences
 log = logging.getLogger(__name__)
 Outcome = TriggerFiring.Outcome
 BATCH = 200
-MAX_LINE = 3  # runs that may trigger each other in a row
+# Runs that may trigger each other in a row.
+MAX_LINE = 3
 
 
 class BadHook(MusterError):
@@ -63,7 +64,9 @@ def receive(hook: UUID, headers: Mapping[str, str], body: bytes) -> TriggerFirin
         raise IdempotencyMismatch(
             "This webhook-id was used with another body before.", hint="Use a new id for a new message."
         )
-    return start_firing(firing) if is_new else firing
+    if not is_new:
+        return firing
+    return start_firing(firing)
 
 
 def parse_trigger_event(body: bytes) -> dict[str, Any]:
@@ -71,20 +74,24 @@ def parse_trigger_event(body: bytes) -> dict[str, Any]:
         event = parsers.parse_json_body(body or b"{}")
     except ValueError as error:
         raise ParseError(f"The body is not JSON: {error}")
-    return event if isinstance(event, dict) else {"value": event}
+    if isinstance(event, dict):
+        return event
+    return {"value": event}
 
 
 def write_firing(
     trigger: Trigger, key: str, event: dict[str, Any], sha256: str = "", *, untrusted: bool = False
 ) -> tuple[TriggerFiring, bool]:
+    """The firing with this key, and whether it is new."""
     try:
         with transaction.atomic():
             firing = TriggerFiring.objects.create(
                 trigger=trigger, key=key, event=event, body_sha256=sha256, untrusted=untrusted
             )
-            return firing, True
     except IntegrityError:
-        return TriggerFiring.objects.select_related("trigger").get(trigger=trigger, key=key), False
+        earlier = TriggerFiring.objects.select_related("trigger").get(trigger=trigger, key=key)
+        return earlier, False
+    return firing, True
 
 
 def device_came(device_id: Any, owner_id: Any, now: datetime | None = None) -> int:
@@ -118,11 +125,14 @@ def start_firing(firing: TriggerFiring) -> TriggerFiring:
     """Start the run of a firing, or record why not."""
     trigger = firing.trigger
     now = clock.near()
-    if refusal := find_firing_refusal(trigger, firing, now):
+    refusal = find_firing_refusal(trigger, firing, now)
+    if refusal:
         return refuse_firing(firing, refusal)
+    pending = TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING)
     try:
         with transaction.atomic():
-            if not TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(outcome=Outcome.STARTED):
+            if not pending.update(outcome=Outcome.STARTED):
+                # Another process was first.
                 firing.refresh_from_db()
                 return firing
             firing.run = start_target(trigger, firing)
@@ -137,11 +147,13 @@ def start_firing(firing: TriggerFiring) -> TriggerFiring:
 
 
 def find_firing_refusal(trigger: Trigger, firing: TriggerFiring, now: datetime) -> str:
+    """Why this firing starts nothing; empty if it does."""
     if trigger.owner is None or not trigger.owner.is_active:
         return "it has no active owner to run for"
     if not trigger.enabled:
         return "the trigger is switched off"
-    if trigger.last_fired_at and now - trigger.last_fired_at < timedelta(seconds=trigger.cooldown_s):
+    cooldown = timedelta(seconds=trigger.cooldown_s)
+    if trigger.last_fired_at and now - trigger.last_fired_at < cooldown:
         return f"it fired less than {trigger.cooldown_s:g} seconds ago"
     if len(firing.event.get("line", [])) > MAX_LINE:
         return f"runs triggered each other more than {MAX_LINE} times in a row"
@@ -149,12 +161,11 @@ def find_firing_refusal(trigger: Trigger, firing: TriggerFiring, now: datetime) 
 
 
 def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
-    input = map_input(trigger.input, {"event": firing.event}) if trigger.input else firing.event
-    metadata = {
-        "trigger": trigger.name,
-        "firing": str(firing.pk),
-        "line": [*firing.event.get("line", []), trigger.name],
-    }
+    event = firing.event
+    input = map_input(trigger.input, {"event": event}) if trigger.input else event
+    # The triggers that led to this run, so that a circle of them ends.
+    line = [*event.get("line", []), trigger.name]
+    metadata = {"trigger": trigger.name, "firing": str(firing.pk), "line": line}
     key = f"firing:{firing.pk}"
     origin = f"the event of trigger “{trigger.name}”" if firing.untrusted else ""
     if trigger.chain is not None:
@@ -178,8 +189,7 @@ def start_target(trigger: Trigger, firing: TriggerFiring) -> Run:
 
 
 def refuse_firing(firing: TriggerFiring, reason: str) -> TriggerFiring:
-    TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING).update(
-        outcome=Outcome.REFUSED, reason=reason[:300]
-    )
+    pending = TriggerFiring.objects.filter(pk=firing.pk, outcome=Outcome.PENDING)
+    pending.update(outcome=Outcome.REFUSED, reason=reason[:300])
     firing.refresh_from_db()
     return firing

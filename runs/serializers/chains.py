@@ -20,7 +20,9 @@ from runs.models import StepRun
 
 from .messages import PriorityField
 
+# Effects of tools that a chain may only use after a person's yes, unless its author says otherwise.
 ASKS_FIRST = frozenset(["sends_out", "destructive"])
+# The documentation of a step: StepSpec reads it.
 STEP_SCHEMA = {
     "type": "object",
     "required": ["key"],
@@ -66,7 +68,9 @@ class StepsField(serializers.Field):
     default_error_messages = {"shape": "Send a list of at most 200 steps, each an object with a key."}
 
     def to_internal_value(self, data: Any) -> list[dict[str, Any]]:
-        if not isinstance(data, list) or len(data) > MAX_STEPS or not all(isinstance(step, dict) for step in data):
+        if not isinstance(data, list) or len(data) > MAX_STEPS:
+            self.fail("shape")
+        if not all(isinstance(step, dict) for step in data):
             self.fail("shape")
         for step in data:
             check_step(step)
@@ -83,6 +87,7 @@ def check_step(step: dict[str, Any]) -> None:
     columns = read_step(step)
     row = ChainStep(**columns)
     spec = row.spec(None)
+    # Here the error can name the step.
     for name, limit in (("when", 2000), ("for_each", 2000), ("target", 64), ("key", 64)):
         if len(getattr(spec, name)) > limit:
             raise Invalid(f"Step “{spec.key[:64]}”: {name} is longer than {limit} characters.", code="too_long")
@@ -110,14 +115,17 @@ class ChainSerializer(OwnedSerializer):
         return read_grants(self.context["request"].user, grants)
 
     def create(self, validated: dict[str, Any]) -> Chain:
-        steps, grants = validated.pop("steps", []), validated.pop("grants", None)
+        steps = validated.pop("steps", [])
+        grants = validated.pop("grants", None)
         chain = super().create(validated)
         chain.replace_steps(steps)
         write_grants(chain, grants)
         return chain
 
     def update(self, chain: Chain, validated: dict[str, Any]) -> Chain:
-        steps, grants = validated.pop("steps", [] if self.replaces else None), validated.pop("grants", None)
+        # A PUT without steps removes them, a PATCH leaves them.
+        steps = validated.pop("steps", [] if self.replaces else None)
+        grants = validated.pop("grants", None)
         if self.replaces:
             chain.grants.all().delete()
         chain = super().update(chain, validated)
@@ -136,13 +144,15 @@ def write_grants(chain: Chain, grants: list[ToolGrant] | None) -> None:
         replace_grants(chain, grants)
         return
     steps = list(chain.steps.filter(target_kind=ChainStep.Target.TOOL))
-    have = set(chain.grants.values_list("tool_id", flat=True))
+    granted = set(chain.grants.values_list("tool_id", flat=True))
+    # Several names may mean one tool.
     tools: dict[int, Tool] = {tool.pk: tool for tool in Targets(chain, steps).rows["tool"].values()}
-    ToolGrant.objects.bulk_create(
-        ToolGrant(chain=chain, tool=tool, mode="ask" if tool.effect in ASKS_FIRST else "allow")
-        for pk, tool in tools.items()
-        if pk not in have
-    )
+    missing: list[ToolGrant] = []
+    for tool in tools.values():
+        if tool.pk not in granted:
+            mode = "ask" if tool.effect in ASKS_FIRST else "allow"
+            missing.append(ToolGrant(chain=chain, tool=tool, mode=mode))
+    ToolGrant.objects.bulk_create(missing)
 
 
 class ChainVersionSerializer(NumberedSerializer):
@@ -170,7 +180,9 @@ class PinSerializer(StrictSerializer):
     def validate(self, pin: dict[str, Any]) -> dict[str, Any]:
         if not pin:
             raise serializers.ValidationError("Send a value, or the id of a run.", code="nothing_to_pin")
-        return {name: str(value) if name == "run" else value for name, value in pin.items()}
+        if "run" in pin:
+            pin = {**pin, "run": str(pin["run"])}
+        return pin
 
 
 class StartSerializer(StrictSerializer):
@@ -200,6 +212,7 @@ class StartSerializer(StrictSerializer):
     def validate(self, body: dict[str, Any]) -> dict[str, Any]:
         if body["draft"] and body.get("version"):
             raise serializers.ValidationError({"draft": ["Send a version or “draft”, not both."]}, code="both")
+        # A version runs as it was published, and whole.
         for name in ("until", "pinned"):
             if body[name] and not body["draft"]:
                 raise serializers.ValidationError(

@@ -61,6 +61,7 @@ class InputAnswerSerializer(StrictSerializer):
     decline = Flag(required=False)
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        # `"decline": false` says nothing.
         names = [name for name in ("value", "error", "decline") if name in data and data[name] is not False]
         if len(names) != 1:
             raise serializers.ValidationError("Send one of: value, error, decline.")
@@ -77,6 +78,7 @@ class ResumeAnswerSerializer(StrictSerializer):
     error = InputFailureSerializer(required=False, help_text="Or the message alone, as text.")
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
+        # A message alone stands for an error with the usual code.
         if isinstance(data, dict) and isinstance(data.get("error"), str):
             data = {**data, "error": {"message": data["error"]}}
         return super().to_internal_value(data)

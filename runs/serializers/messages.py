@@ -41,6 +41,7 @@ class MessageTextField(serializers.Field):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, str):
+            # PostgreSQL cannot store it.
             if "\x00" in data:
                 raise serializers.ValidationError("A text cannot contain a NUL character.")
             return data
@@ -76,6 +77,7 @@ class MostSerializer(StrictSerializer):
     cost = Number(required=False, allow_null=True, min_value=0, max_value=1_000_000, help_text="US dollars.")
 
 
+# The other priorities follow from who or what starts a run.
 BATCH_ALONE = ["batch"]
 
 

@@ -81,12 +81,15 @@ class RunListSerializer(serializers.ListSerializer):
         runs = list(data)
         self.child.usages = totals.of_all(runs)
         self.child.waits = pending.list_open_requests(runs)
-        self.child.served = Worker.objects.alive().served() if any(map(workers.stands_long, runs)) else {}
+        self.child.served = {}
+        # The pools of the workers only say why a run stands for long: most pages need no look at them.
+        if any(map(workers.stands_long, runs)):
+            self.child.served = Worker.objects.alive().served()
         return super().to_representation(runs)
 
 
 class RunSerializer(serializers.ModelSerializer):
-    # The declared fields describe the answer; `to_representation` writes it.
+    # The declared fields describe the answer; `to_representation` writes it. A list sets these three.
     usages: dict[Any, totals.Usage] = {}
     served: dict[str, int] | None = None
     waits: dict[Any, list[dict[str, Any]]] | None = None
@@ -137,12 +140,18 @@ class RunSerializer(serializers.ModelSerializer):
         """Each answer to a message has one, and a page fifty: thirty fields that each look for their value took five
         times as long.
         """
+        # A list has read these for all of its runs.
         waits = pending.list_open_requests([run]) if self.waits is None else self.waits
         usage = self.usages.get(run.pk) or totals.total_usage(run)
-        agent = run.agent.name if run.agent else None
-        version = run.version.number if run.version else None
-        chain = run.chain_version.chain.name if run.chain_version else None
-        error = None if run.error is None else self.fields["error"].to_representation(run.error)
+        agent = version = chain = error = None
+        if run.agent:
+            agent = run.agent.name
+        if run.version:
+            version = run.version.number
+        if run.chain_version:
+            chain = run.chain_version.chain.name
+        if run.error is not None:
+            error = self.fields["error"].to_representation(run.error)
         shown = {
             "id": str(run.pk),
             "status": str(run.status),
@@ -174,26 +183,33 @@ class RunSerializer(serializers.ModelSerializer):
             "metadata": run.metadata,
             "urls": build_run_urls(run),
         }
-        if hasattr(run, "reply"):  # set by `with_reply`
+        # Set by `with_reply`, where one run is read.
+        if hasattr(run, "reply"):
             shown["reply"] = None if run.reply is None else self.fields["reply"].to_representation(run.reply)
         return shown
 
 
 def owner_of_agent(run: Run) -> str | None:
     """Without a query for one's own agents in the answer to a message."""
-    if run.agent is None or run.agent.owner_id is None:
+    agent = run.agent
+    if agent is None or agent.owner_id is None:
         return None
-    is_own = run.agent.owner_id == run.principal_id and Run.principal.is_cached(run)
-    return run.principal.get_username() if is_own else run.agent.owner.get_username()
+    if agent.owner_id == run.principal_id and Run.principal.is_cached(run):
+        return run.principal.get_username()
+    return agent.owner.get_username()
 
 
 def write_id(id: Any) -> str | None:
-    return str(id) if id else None
+    if not id:
+        return None
+    return str(id)
 
 
 def write_time(moment: datetime | None) -> str | None:
     """As all other times of the API, in UTC."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z") if moment else None
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def build_run_urls(run: Run) -> dict[str, str]:
@@ -216,12 +232,14 @@ def find_run_reply(run: Run) -> dict[str, Any] | None:
     """From the run's last event, or from its conversation if its events were deleted (`manage.py prune`)."""
     if run.finished_at is None:
         return None
-    if ended := waiting.read_end(run.pk):
+    ended = waiting.read_end(run.pk)
+    if ended:
         return ended["reply"]
     message = Message.objects.filter(run=run, role=Message.Role.ASSISTANT).order_by("seq").last()
     if message is None:
         return None
-    return endings.reply_json(message.text, message.untrusted, message.metadata.get(FINISH, ""))
+    finish = message.metadata.get(FINISH, "")
+    return endings.reply_json(message.text, message.untrusted, finish)
 
 
 class CandidateSerializer(serializers.Serializer):
@@ -254,7 +272,10 @@ class EventSerializer(serializers.ModelSerializer):
         fields = ["seq", "type", "at", "data"]
 
     def to_representation(self, event: RunEvent) -> dict[str, Any]:
-        return {key: value for key, value in events.serialize_event(event).items() if key != "run"}
+        serialized = events.serialize_event(event)
+        # The address of the page names the run.
+        del serialized["run"]
+        return serialized
 
 
 class EventPageSerializer(serializers.Serializer):

@@ -36,6 +36,7 @@ from runs.schedules import tick as schedules
 
 from .messages import OptionsSerializer
 
+# A schedule has exactly one of these.
 TIMINGS = ("crontab", "interval", "at")
 MOMENTS = ("at", "starts_at", "ends_at")
 ZONED = "Without an offset it is a time of the schedule's time zone."
@@ -52,6 +53,7 @@ class OptionsField(serializers.JSONField):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         options = shared_serializer(OptionsSerializer).run_validation(data)
+        # Null means the same as an option that is not there.
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -63,17 +65,25 @@ class TargetMixin(serializers.Serializer):
 
     def targets(self, data: dict[str, Any]) -> dict[str, Any]:
         """The rows meant by the names. Raises ValidationError unless there is exactly one target."""
-        targets = {}
-        user, instance = self.context["request"].user, getattr(self, "instance", None)
+        user = self.context["request"].user
+        instance = getattr(self, "instance", None)
+        targets: dict[str, Any] = {}
         for field, model in (("agent", Agent), ("chain", Chain)):
             nested = data.pop(field, None)
-            if nested is not None:
-                current = getattr(instance, field, None)
-                targets[field] = find_by_name(model, user, nested["name"], current) if nested["name"] else None
+            if nested is None:
+                continue
+            name = nested["name"]
+            current = getattr(instance, field, None)
+            targets[field] = find_by_name(model, user, name, current) if name else None
+        # Naming one of them is enough to replace the other.
         if any(targets.values()) and len(targets) == 1:
             targets = {"agent": None, "chain": None, **targets}
-        merged = targets or ({"agent": instance.agent, "chain": instance.chain} if instance else {})
-        if sum(row is not None for row in merged.values()) != 1:
+        # A PATCH that names neither leaves the target as it is.
+        merged = targets
+        if not targets and instance:
+            merged = {"agent": instance.agent, "chain": instance.chain}
+        chosen = [row for row in merged.values() if row is not None]
+        if len(chosen) != 1:
             raise serializers.ValidationError({"agent": "Name exactly one agent or chain."}, code="one_target")
         options = data.get("options", getattr(instance, "options", None)) or {}
         if merged["chain"] and options.keys() - {"priority"}:
@@ -108,19 +118,25 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         read_only_fields = ["failures", "paused_reason", "next_due_at", "last_due_at"]
 
     def get_next_due_local(self, schedule: Schedule) -> str | None:
-        return local(schedule.next_due_at, schedule.timezone) if schedule.next_due_at else None
+        if schedule.next_due_at is None:
+            return None
+        return local(schedule.next_due_at, schedule.timezone)
 
     def get_why_not(self, schedule: Schedule) -> str:
         return schedules.why_not(schedule)
 
     def to_representation(self, schedule: Schedule) -> dict[str, Any]:
-        if not hasattr(schedule, "last_run_at"):  # a row that was just made
+        # A row that was just made has no annotation.
+        if not hasattr(schedule, "last_run_at"):
             schedule.last_run_at = Schedule.objects.with_last_run().get(pk=schedule.pk).last_run_at
-        crontab, interval, clocked = schedule.crontab, schedule.interval, schedule.clocked
         shown = super().to_representation(_Shown(schedule))
-        shown["crontab"] = format_crontab(crontab) if crontab else None
-        shown["interval"] = {"every": interval.every, "period": interval.period} if interval else None
-        shown["at"] = events.format_moment(clocked.clocked_time) if clocked else None
+        shown["crontab"] = shown["interval"] = shown["at"] = None
+        if schedule.crontab:
+            shown["crontab"] = format_crontab(schedule.crontab)
+        if schedule.interval:
+            shown["interval"] = {"every": schedule.interval.every, "period": schedule.interval.period}
+        if schedule.clocked:
+            shown["at"] = events.format_moment(schedule.clocked.clocked_time)
         return shown
 
     def validate_timezone(self, name: str) -> str:
@@ -139,17 +155,28 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         data |= self.targets(data)
-        zone = data.get("timezone") or (self.instance.timezone if self.instance else "UTC")
-        data |= {name: read_in_zone(data[name], zone) for name in MOMENTS if data.get(name)}
+        zone = self.find_zone(data)
+        for name in MOMENTS:
+            if data.get(name):
+                data[name] = read_in_zone(data[name], zone)
         timings = {name: data.pop(name) for name in TIMINGS if name in data}
         chosen = {name: value for name, value in timings.items() if value is not None}
         if len(chosen) > 1 or (not chosen and not self.partial):
             raise serializers.ValidationError(
                 {"crontab": "Send exactly one of crontab, interval and at."}, code="one_timing"
             )
+        # The row of a crontab holds the time zone as well: another zone needs another row.
         if not chosen and "timezone" in data and self.instance and self.instance.crontab:
             chosen = {"crontab": format_crontab(self.instance.crontab)}
-        return data | (timing_rows(chosen, zone) if chosen else {})
+        if chosen:
+            data |= timing_rows(chosen, zone)
+        return data
+
+    def find_zone(self, data: dict[str, Any]) -> str:
+        """The time zone of the schedule as it will be."""
+        if data.get("timezone"):
+            return str(data["timezone"])
+        return self.instance.timezone if self.instance else "UTC"
 
     def create(self, validated: dict[str, Any]) -> Schedule:
         validated.setdefault("owner", self.context["request"].user)
@@ -160,7 +187,8 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
         for name, value in validated.items():
             setattr(schedule, name, value)
         if validated.get("enabled"):
-            schedule.paused_reason, schedule.failures = "", 0
+            schedule.paused_reason = ""
+            schedule.failures = 0
         return self.planned(schedule)
 
     def planned(self, schedule: Schedule) -> Schedule:
@@ -170,7 +198,9 @@ class ScheduleSerializer(TargetMixin, OwnedSerializer):
 
 
 class _Shown:
-    """A schedule; the timing columns are added by `to_representation`."""
+    """A schedule whose timing is empty: `to_representation` writes it, because the fields of the same names expect
+    text and numbers and not rows.
+    """
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -187,7 +217,8 @@ def format_crontab(row: CrontabSchedule) -> str:
 def local(moment: Any, zone: str) -> str:
     try:
         return moment.astimezone(ZoneInfo(zone)).isoformat(timespec="seconds")
-    except OverflowError:  # the last day of the calendar, in a zone where it has already ended
+    # The last day of the calendar, in a zone where it has already ended.
+    except OverflowError:
         return moment.isoformat(timespec="seconds")
 
 
@@ -197,6 +228,7 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
     """
     rows: dict[str, Any] = {"crontab": None, "interval": None, "clocked": None}
     if "crontab" in chosen:
+        # Words such as “every weekday at 9” become the five fields.
         try:
             minute, hour, day, month, weekday = split_line(chosen["crontab"])
             read_crontab(minute, hour, day, month, weekday, zone)
@@ -212,7 +244,8 @@ def timing_rows(chosen: dict[str, Any], zone: str) -> dict[str, Any]:
 
 
 def get_shared_timing(model: Any, **fields: Any) -> Any:
-    return model.objects.filter(**fields).first() or model.objects.create(**fields)
+    row = model.objects.filter(**fields).first()
+    return row or model.objects.create(**fields)
 
 
 class OccurrenceSerializer(serializers.ModelSerializer):
@@ -267,12 +300,14 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
         if len(value) > MAX_PARAMETERS:
             raise serializers.ValidationError(f"Map at most {MAX_PARAMETERS} values.", code="too_many_parameters")
         for name, source in value.items():
-            if problem := mapping_problem(name, source):
+            problem = mapping_problem(name, source)
+            if problem:
                 raise serializers.ValidationError(problem.message, code=problem.code)
         return value
 
     def validate_on_status(self, words: list[str]) -> list[str]:
-        if unknown := sorted(set(words) - set(Run.DONE)):
+        unknown = sorted(set(words) - set(Run.DONE))
+        if unknown:
             raise serializers.ValidationError(
                 f"{', '.join(unknown)}: not a status that a run can end with.", code="unknown"
             )
@@ -280,18 +315,24 @@ class TriggerSerializer(TargetMixin, OwnedSerializer):
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         data |= self.targets(data)
+        user = self.context["request"].user
         for field, model in (("on_agent", Agent), ("on_chain", Chain)):
-            if field in data:
-                name, current = (data[field] or {}).get("name"), getattr(self.instance, field, None)
-                data[field] = find_by_name(model, self.context["request"].user, name, current) if name else None
+            if field not in data:
+                continue
+            nested = data[field] or {}
+            name = nested.get("name")
+            current = getattr(self.instance, field, None)
+            data[field] = find_by_name(model, user, name, current) if name else None
         return data
 
 
 def mapping_problem(name: str, source: Any) -> Problem | None:
+    """What is wrong with the source of one parameter. A fixed value cannot be wrong."""
     if isinstance(source, dict) and "value" in source:
         return None
     try:
-        parse_expression(read_source(source)[0])
+        expression = read_source(source)[0]
+        parse_expression(expression)
     except MappingError as error:
         return Problem("", error.code, f"“{name}”: {error}", error.hint)
     return None
@@ -328,13 +369,16 @@ class WebhookSerializer(StrictModelSerializer):
         fields = ["id", "url", "events", "enabled", "created_at", "updated_at"]
 
     def validate_url(self, url: str) -> str:
-        if refusal := url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED):
+        refusal = url_refusal(url, settings.PRIVATE_HOSTS_ALLOWED)
+        if refusal:
             raise serializers.ValidationError(refusal, code="private_address")
         return url
 
     def validate_events(self, names: list[str]) -> list[str]:
-        if unknown := sorted(set(names) - outbox.TOLD - outbox.NOTICES):
+        unknown = sorted(set(names) - outbox.TOLD - outbox.NOTICES)
+        if unknown:
             raise serializers.ValidationError(f"Unknown: {', '.join(unknown)}.", code="unknown_event")
+        # Each once, in the order in which they were sent.
         return list(dict.fromkeys(names))
 
 

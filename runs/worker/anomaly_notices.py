@@ -21,17 +21,24 @@ def tick_anomalies(now: datetime | None = None) -> int:
 
 def listeners() -> set[int]:
     """The people with a webhook that wants to know. JSON lists are compared here: databases differ."""
-    rows = Webhook.objects.filter(enabled=True).values_list("owner_id", "events")
-    return {owner for owner, events in rows if not events or ANOMALY in events}
+    owners: set[int] = set()
+    for owner, events in Webhook.objects.filter(enabled=True).values_list("owner_id", "events"):
+        if not events or ANOMALY in events:
+            owners.add(owner)
+    return owners
 
 
 def report_anomalies(owner: int, now: datetime) -> int:
-    reported_keys = {(body["data"]["agent"], body["data"]["measure"]) for body in list_reported(owner, now)}
-    today = anomalies.today(Run.objects.filter(principal_id=owner), now)
-    fresh = [one for one in today if (one.agent, one.measure) not in reported_keys]
-    for anomaly in fresh:
-        outbox.queue_notice(owner, ANOMALY, anomaly.as_json())
-    return len(fresh)
+    reported: set[tuple[str, str]] = set()
+    for body in list_reported(owner, now):
+        data = body["data"]
+        reported.add((data["agent"], data["measure"]))
+    count = 0
+    for anomaly in anomalies.today(Run.objects.filter(principal_id=owner), now):
+        if (anomaly.agent, anomaly.measure) not in reported:
+            outbox.queue_notice(owner, ANOMALY, anomaly.as_json())
+            count += 1
+    return count
 
 
 def list_reported(owner: int, now: datetime) -> QuerySet[Any]:

@@ -17,15 +17,18 @@ from runs.loop.conversation import check_alive
 from runs.models import Run
 from runs.queue.leases import Lease
 
-LOOK_S = 0.05  # how often a suspect looks whether it is its turn
+# How often a suspect looks whether it is its turn.
+LOOK_S = 0.05
 
 
 class Turn:
     """What one suspect has, or waits for."""
 
     def __init__(self, run: Run, lease: Lease) -> None:
-        self.run, self.lease = run, lease
-        self.is_resting = False  # it waits, and another one may take its turn
+        self.run = run
+        self.lease = lease
+        # It waits, and another one may take its turn.
+        self.is_resting = False
 
     def blame(self, deaths: int) -> None:
         """Workers that died during its turns, if this one dies now. Raises LeaseLost."""
@@ -52,11 +55,13 @@ class Suspects:
             waits.sleep_until(LOOK_S)
             check_alive(run, lease)
         try:
-            turn.blame(1)  # a claim counts no more deaths of a suspect
+            # A claim counts no more deaths of a suspect.
+            turn.blame(1)
             with waits.around(lambda: self.rest(turn)):
                 yield
         except RunWaits:
-            lease.write(crashes=0)  # it survived
+            # It survived.
+            lease.write(crashes=0)
             raise
         finally:
             self.leave(turn)
@@ -64,11 +69,13 @@ class Suspects:
     def take(self, turn: Turn) -> bool:
         """Whether it has its turn now: no other suspect had one, or that one waits."""
         with self.lock:
-            earlier = self.turn
-            if earlier is not None and earlier is not turn and not earlier.is_resting:
+            earlier = None if self.turn is turn else self.turn
+            if earlier is not None and not earlier.is_resting:
                 return False
-            self.turn, turn.is_resting = turn, False
-        if earlier is not None and earlier is not turn:
+            self.turn = turn
+            turn.is_resting = False
+        if earlier is not None:
+            # A death from now on is not due to the one that rests.
             with suppress(LeaseLost):
                 earlier.blame(0)
         return True
@@ -84,7 +91,8 @@ class Suspects:
         turn.is_resting = True
         try:
             yield
-        except Exception:  # the wait failed, and the run handles that; a worker that stops does not go on
+        # The wait failed, and the run handles that; a worker that stops does not go on.
+        except Exception:
             self.go_on(turn)
             raise
         self.go_on(turn)

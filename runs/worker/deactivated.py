@@ -22,7 +22,11 @@ def stop_deactivated_accounts() -> int:
     """
     if SiteHold.current():
         return 0
-    return sum(cancel_deactivated_run(run) for (account,) in DEACTIVATED.all() for run in to_stop(account)[:BATCH])
+    stopped = 0
+    for (account,) in DEACTIVATED.all():
+        for run in to_stop(account)[:BATCH]:
+            stopped += cancel_deactivated_run(run)
+    return stopped
 
 
 def query_deactivated(_: Any) -> Any:
@@ -46,6 +50,7 @@ DEACTIVATED = Select(query_deactivated)
 def cancel_deactivated_run(run: Run) -> bool:
     try:
         endings.cancel_run(run, by=None, reason=REASON)
-    except RunFinished:  # meanwhile, perhaps with its parent
+    except RunFinished:
+        # Meanwhile, perhaps with its parent.
         return False
     return True

@@ -21,15 +21,18 @@ from . import runner
 from .run_pool import RunPool
 
 log = logging.getLogger(__name__)
-LOOK_S = 4.0  # seconds between looks without a wake-up, on average
-WAIT_S = 1.0  # a stop is noticed after that
+# Seconds between looks without a wake-up, on average.
+LOOK_S = 4.0
+# A stop is noticed after that.
+WAIT_S = 1.0
 
 
 class Work:
     """What a worker does: runs and steps take turns while both wait."""
 
     def __init__(self) -> None:
-        self.turn = 0  # of those while more was known to wait
+        # Turns while more was known to wait.
+        self.turn = 0
         self.more_runs = False
         self.more_steps = False
 
@@ -37,15 +40,20 @@ class Work:
         """Take the next row and work on it. `more` is called before that if others wait, and after it
         if a limit may have held others back. False if nothing was found.
         """
-        first, second = (self.step, self.run) if self.more_steps else (self.run, self.step)
-        return first(pool, more) or second(pool, more)
+        if self.more_steps:
+            return self.step(pool, more) or self.run(pool, more)
+        return self.run(pool, more) or self.step(pool, more)
 
     def run(self, pool: str, more: Callable[[], None]) -> bool:
-        self.turn += self.more_runs
-        run = claims.claim_next(pool, floor=fair_queue.floor(self.turn) if self.more_runs else 0)
-        self.more_runs = bool(run and run.seen.more_runs)
+        floor = 0
+        if self.more_runs:
+            self.turn += 1
+            floor = fair_queue.floor(self.turn)
+        run = claims.claim_next(pool, floor=floor)
         if run is None:
+            self.more_runs = False
             return False
+        self.more_runs = run.seen.more_runs
         self.more_steps = run.seen.more_steps
         if self.more_runs or self.more_steps:
             more()
@@ -71,7 +79,8 @@ class Dispatcher:
         self.work = work
         self.pools = pools
         self.run_pool = run_pool
-        self.rung: dict[str, deque[int]] = {pool: deque() for pool in pools}  # numbers of wake-ups not answered yet
+        # Of each pool, the numbers of wake-ups that are not answered yet.
+        self.rung: dict[str, deque[int]] = {pool: deque() for pool in pools}
         self.number = 0
         self.changed = threading.Condition()
         self.stopping = threading.Event()
@@ -83,7 +92,8 @@ class Dispatcher:
         ]
 
     def start(self) -> None:
-        KEEPER.start()  # it also reports that this worker is there
+        # It renews the leases, and reports that this worker is there.
+        KEEPER.start()
         for thread in self.threads:
             thread.start()
 
@@ -105,11 +115,13 @@ class Dispatcher:
         self.ring(pool)
 
     def ring(self, pool: str, *, only_first: bool = False) -> None:
+        """Notes a wake-up. With `only_first`, one that is not answered yet is enough."""
         with self.changed:
-            if not (only_first and self.rung[pool]):
-                self.number += 1
-                self.rung[pool].append(self.number)
-                self.changed.notify()
+            if only_first and self.rung[pool]:
+                return
+            self.number += 1
+            self.rung[pool].append(self.number)
+            self.changed.notify()
 
     def look_for_ever(self) -> None:
         while not self.stopping.is_set():
@@ -130,18 +142,22 @@ class Dispatcher:
         with self.changed:
             self.changed.wait_for(lambda: any(self.rung.values()) or self.stopping.is_set(), seconds)
             pool = next((pool for pool in self.pools if self.rung[pool]), None)
-            if pool is not None:
-                self.rung[pool].popleft()
-                self.pools = [*(one for one in self.pools if one != pool), pool]
+            if pool is None:
+                return None
+            self.rung[pool].popleft()
+            others = [one for one in self.pools if one != pool]
+            self.pools = [*others, pool]
             return pool
 
     def look(self, pool: str) -> None:
         began = self.number
         if self.work(pool, lambda: self.ring(pool, only_first=True)):
             return
-        with self.changed:  # nothing waited, which answers all wake-ups before the look
-            while self.rung[pool] and self.rung[pool][0] <= began:
-                self.rung[pool].popleft()
+        # Nothing waited, which answers all wake-ups before the look.
+        with self.changed:
+            numbers = self.rung[pool]
+            while numbers and numbers[0] <= began:
+                numbers.popleft()
 
     def look_by_itself(self) -> None:
         """Look for waiting work without a wake-up, which may have been lost or have come when no thread

@@ -21,29 +21,37 @@ from runs.calls import vectors
 from runs.intake.options import has_price
 
 log = logging.getLogger(__name__)
-BATCH = 128  # pieces of one request
-LEASE_S = 180.0  # longer than the slowest request
+# Pieces of one request.
+BATCH = 128
+# Longer than the slowest request.
+LEASE_S = 180.0
 TURN_S = 5.0
-QUEUE = FairQueue("vectors", at_once=8, each=1)  # whose embedding server hangs delays nobody else
-AGAIN_S = 60.0  # after a refusal or a failure
-REST_S = 15.0  # in which questions do not wait for a model that failed
-SEVERAL_S = 10.0  # for the questions of an evaluation, in one request
-_rested: dict[int, float] = {}  # collection → until when, on the monotonic clock
+# Whose embedding server hangs delays nobody else.
+QUEUE = FairQueue("vectors", at_once=8, each=1)
+# After a refusal or a failure.
+AGAIN_S = 60.0
+# In which questions do not wait for a model that failed.
+REST_S = 15.0
+# For the questions of an evaluation, in one request.
+SEVERAL_S = 10.0
+# Collection → until when, on the monotonic clock.
+_rested: dict[int, float] = {}
 
 
 def start_due() -> int:
     """Begin to make vectors for the collections that lack them, at most one of each person. Returns for how many."""
-    return QUEUE.fill(
-        partial(meaning.claim_unembedded_collection, LEASE_S), lambda collection: collection.owner_id, make
-    )
+    claim = partial(meaning.claim_unembedded_collection, LEASE_S)
+    return QUEUE.fill(claim, lambda collection: collection.owner_id, make)
 
 
 def make(collection: Collection) -> int:
     """Make vectors for a few seconds. Returns how many."""
-    end, done = time.monotonic() + TURN_S, 0
+    end = time.monotonic() + TURN_S
+    done = 0
     try:
         for chunks in meaning.lacking(collection, BATCH):
-            if not meaning.store_chunk_vectors(collection, of_chunks(collection, chunks)):
+            vectors_of_chunks = of_chunks(collection, chunks)
+            if not meaning.store_chunk_vectors(collection, vectors_of_chunks):
                 return done
             done += len(chunks)
             if time.monotonic() >= end:
@@ -58,23 +66,27 @@ def make(collection: Collection) -> int:
 
 
 def of_chunks(collection: Collection, chunks: Sequence[Chunk]) -> dict[int, bytes]:
-    numbers = embed_chunks(collection, [embeddings.limit_text(meaning.passage(chunk)) for chunk in chunks])
-    return {chunk.pk: vector for chunk, vector in zip(chunks, numbers, strict=True)}
+    texts = [embeddings.limit_text(meaning.passage(chunk)) for chunk in chunks]
+    packed_vectors = embed_chunks(collection, texts)
+    return {chunk.pk: vector for chunk, vector in zip(chunks, packed_vectors, strict=True)}
 
 
 def of_questions(collection: Collection, texts: Sequence[str]) -> list[bytes] | None:
     """None if the model cannot be asked now, or takes so long that words should answer."""
     if time.monotonic() < _rested.get(collection.pk, 0.0):
         return None
+    limited = [embeddings.limit_text(text) for text in texts]
+    limit_s = settings.COLLECTION_QUESTION_S if len(texts) == 1 else SEVERAL_S
     try:
-        limit_s = settings.COLLECTION_QUESTION_S if len(texts) == 1 else SEVERAL_S
-        packed_vectors = embed_chunks(collection, [embeddings.limit_text(text) for text in texts], limit_s)
+        packed_vectors = embed_chunks(collection, limited, limit_s)
     except MusterError as error:
         log.warning("The collection %s is searched by words only: %s", collection.pk, error)
         _rested[collection.pk] = time.monotonic() + REST_S
         return None
     _rested.pop(collection.pk, None)
-    if {len(one) for one in packed_vectors} != {(collection.dimensions or 0) * meaning.BYTES}:
+    # Vectors of another length cannot be compared with those that are stored.
+    size = (collection.dimensions or 0) * meaning.BYTES
+    if {len(vector) for vector in packed_vectors} != {size}:
         meaning.restart_embedding(collection)
     return packed_vectors
 
@@ -85,6 +97,7 @@ def embed_chunks(collection: Collection, texts: list[str], limit_s: float | None
     if collection.owner:
         numbers = vectors.embed_texts(collection.owner, None, provider, model, texts, limit_s=limit_s)[0]
     else:
+        # A collection of the site is paid by nobody's budget.
         numbers = of_site(provider, model, texts, limit_s)
     return [vector.tobytes() for vector in numbers]
 

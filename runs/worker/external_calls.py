@@ -32,10 +32,14 @@ from runs.queue.leases import Lease
 
 from .external_runs import PREFIX, build_claim_lost, end_if_refused, hash_claim_token
 
-LOOK_S = 1.0  # how often a call in progress reads whether its run was cancelled
-MOST_CALLS = 1000  # of one run
-GRACE_S = 10.0  # after a call's own limit; then the process that made it is taken for dead
-Offered = tuple[ToolSpec, str]  # the tool, and "allow" or "ask"
+# How often a call in progress reads whether its run was cancelled.
+LOOK_S = 1.0
+# Of one run.
+MOST_CALLS = 1000
+# After a call's own limit; then the process that made it is taken for dead.
+GRACE_S = 10.0
+# The tool, and "allow" or "ask".
+Offered = tuple[ToolSpec, str]
 
 
 def find_claimed_run(token: str) -> Run | None:
@@ -48,15 +52,21 @@ def find_claimed_run(token: str) -> Run | None:
         pk = UUID(id.removeprefix(PREFIX))
     except ValueError:
         return None
+    if not secret:
+        return None
     live = {"status": Run.Status.RUNNING, "trigger": Run.Trigger.EXTERNAL, "lease_expires_at__gt": clock.Now()}
     rows = Run.objects.filter(
         SiteHold.absent(), pk=pk, lease_owner=hash_claim_token(token), principal__is_active=True, **live
     )
-    run = rows.select_related("principal", "agent__provider", "version", "session").first() if secret else None
-    if run is None or not CredentialCheck.named(credential, run.principal_id).is_good():
+    run = rows.select_related("principal", "agent__provider", "version", "session").first()
+    if run is None:
+        return None
+    if not CredentialCheck.named(credential, run.principal_id).is_good():
         return None
     end_if_refused(run, spends=False)
-    return None if run.is_done else run
+    if run.is_done:
+        return None
+    return run
 
 
 class ClaimLease(Lease):
@@ -77,12 +87,15 @@ class ClaimLease(Lease):
 def open_executor(run: Run) -> ToolCallExecutor:
     """The run's tools, with the grants and the policy as they are now. Raises Conflict."""
     lease = ClaimLease(run)
+    # Another run of the session may have read untrusted content since this one was claimed.
     if run.session is not None and run.session.has_untrusted and not run.has_untrusted:
         run.has_untrusted = True
         lease.write(has_untrusted=True)
     assert run.agent is not None
+    # The live agent of the published version is shared; any other version is named.
+    version = None if run.version_id == run.agent.published_id else run.version
     try:
-        live = factory.live_agent(run.agent, None if run.version_id == run.agent.published_id else run.version)
+        live = factory.live_agent(run.agent, version)
     except CannotBuild as error:
         raise Conflict(str(error), code=error.code, hint=error.hint or "Its author has to change the agent.")
     hooked = hooks.load_hooks(run, agent=live.spec.name, is_cancelled=lease.is_cancelled)
@@ -94,7 +107,12 @@ def open_executor(run: Run) -> ToolCallExecutor:
 def tools(run: Run) -> list[Offered]:
     """The tools that the program may call, in the order of the grants."""
     executor = open_executor(run)
-    return [(executor.tools[name], executor.judge(executor.tools[name], name).mode) for name in executor.offered()]
+    offered: list[Offered] = []
+    for name in executor.offered():
+        tool = executor.tools[name]
+        mode = executor.judge(tool, name).mode
+        offered.append((tool, mode))
+    return offered
 
 
 def query_program_calls(run: Run) -> Any:
@@ -117,7 +135,9 @@ def make_program_call(run: Run, *, id: str, tool: str, arguments: dict[str, Any]
             executor.perform([record])
     except LeaseLost:
         raise build_claim_lost(run)
-    return record if is_new else proceed(run, record, executor)
+    if is_new:
+        return record
+    return proceed(run, record, executor)
 
 
 @transaction.atomic
@@ -127,8 +147,9 @@ def record_program_call(executor: ToolCallExecutor, request: Any) -> tuple[ToolC
     executor.tell()
     earlier = query_program_calls(run).filter(model_call_id=request.id).first()
     if earlier is not None:
-        arguments = earlier.details.get("asked", earlier.arguments)  # a hook may have replaced them
-        if (earlier.name, arguments) != (request.name, request.arguments):
+        # A hook may have replaced the arguments: compare those that the program sent.
+        arguments = earlier.details.get("asked", earlier.arguments)
+        if earlier.name != request.name or arguments != request.arguments:
             raise IdempotencyMismatch(
                 "A call with this id was made with another tool or other arguments.",
                 hint="Use a new id for another call.",
@@ -149,10 +170,15 @@ def record_program_call(executor: ToolCallExecutor, request: Any) -> tuple[ToolC
 
 def extend(run: Run, tool: ToolSpec | None) -> None:
     """A call is a sign of life; the claim lasts at least as long as the call may take."""
-    until = clock.Now((tool.deadline_s if tool else 0) + GRACE_S)
-    Run.objects.filter(pk=run.pk, lease_owner=run.lease_owner, lease_expires_at__lt=until).update(
-        lease_expires_at=until
-    )
+    until = clock.Now(compute_call_limit(tool))
+    rows = Run.objects.filter(pk=run.pk, lease_owner=run.lease_owner, lease_expires_at__lt=until)
+    rows.update(lease_expires_at=until)
+
+
+def compute_call_limit(tool: ToolSpec | None) -> float:
+    """Seconds after which a call is over. A tool that is no longer granted has no limit of its own."""
+    own_s = tool.deadline_s if tool else 0
+    return own_s + GRACE_S
 
 
 def find_program_call(run: Run, id: UUID) -> ToolCallRecord:
@@ -160,7 +186,9 @@ def find_program_call(run: Run, id: UUID) -> ToolCallRecord:
     record = query_program_calls(run).filter(pk=id).first()
     if record is None:
         raise NotFound("This run has made no such call.")
-    return record if record.outcome else proceed(run, record, open_executor(run))
+    if record.outcome:
+        return record
+    return proceed(run, record, open_executor(run))
 
 
 def proceed(run: Run, record: ToolCallRecord, executor: ToolCallExecutor) -> ToolCallRecord:
@@ -185,22 +213,26 @@ def take_program_call(executor: ToolCallExecutor, id: UUID) -> ToolCallRecord | 
     record = query_program_calls(executor.run).get(pk=id)
     if record.outcome:
         return None
-    if not record.waiting_for:
-        if not is_abandoned(record, executor.tools.get(record.name), clock.now()):
-            return None
-    elif not is_answered(record):
+    if record.waiting_for:
+        can_continue = is_answered(record)
+    else:
+        can_continue = is_abandoned(record, executor.tools.get(record.name), clock.now())
+    if not can_continue:
         return None
     resumption.resume_call(executor, record)
     if record.outcome:
         return None
-    record.waiting_for, record.started_at = "", clock.now()
+    record.waiting_for = ""
+    record.started_at = clock.now()
     record.save(update_fields=["waiting_for", "started_at"])
     return record
 
 
 def is_abandoned(record: ToolCallRecord, tool: ToolSpec | None, now: datetime) -> bool:
-    limit = (tool.deadline_s if tool else 0) + GRACE_S
-    return record.started_at is None or record.started_at + timedelta(seconds=limit) < now
+    """Whether the process that made this call must have died."""
+    if record.started_at is None:
+        return True
+    return record.started_at + timedelta(seconds=compute_call_limit(tool)) < now
 
 
 # -- files ---------------------------------------------------------------------------------------

@@ -28,10 +28,13 @@ from runs.intake import checks, options
 from runs.models import Run, ToolCallRecord
 from runs.queue import budgets, endings
 
-LEASE_S = (5, 60, 3600)  # shortest, default, longest
-WAITS_S = 7 * 86400  # seconds after which a prepared run without a time limit ends
+# Shortest, default, longest.
+LEASE_S = (5, 60, 3600)
+# Seconds after which a prepared run without a time limit ends.
+WAITS_S = 7 * 86400
 Status = Run.Status
-PREFIX = "mc_"  # of claims, as mk_ of API keys
+# Of claims, as mk_ of API keys.
+PREFIX = "mc_"
 
 
 class ClaimLost(Conflict):
@@ -69,7 +72,8 @@ def set_deadline(run: Run, seconds: float | None = None) -> None:
     """An external executor may start at any time: the agent's own time limit does not apply to the
     wait.
     """
-    run.deadline = run.created_at + timedelta(seconds=seconds or WAITS_S)
+    limit_s = seconds or WAITS_S
+    run.deadline = run.created_at + timedelta(seconds=limit_s)
     run.save(update_fields=["deadline"])
 
 
@@ -82,7 +86,8 @@ def claim_external_run(run: Run, *, executor: str, lease_s: float | None = None,
             f"Run {run.pk} is executed by Muster itself.",
             hint='Only runs prepared with trigger "external" can be claimed.',
         )
-    if hold := SiteHold.current():
+    hold = SiteHold.current()
+    if hold:
         raise NotClaimable(f"The site is on hold: {hold}.", hint="An administrator resumes it with `manage.py resume`.")
     release_if_vanished(run, clock.now())
     if run.status == Status.QUEUED:
@@ -107,8 +112,11 @@ def end_if_refused(run: Run, *, spends: bool = True) -> None:
 
 @transaction.atomic
 def take_external_run(run: Run, *, executor: str, lease_s: float | None, standing: CredentialCheck) -> Claim:
-    token = f"{PREFIX}{run.pk.hex}.{standing.name}.{secrets.token_urlsafe(24)}"
-    now, attempt = clock.now(), run.attempt + 1
+    secret = secrets.token_urlsafe(24)
+    token = f"{PREFIX}{run.pk.hex}.{standing.name}.{secret}"
+    now = clock.now()
+    lease_expires_at = now + timedelta(seconds=choose_lease_length(lease_s))
+    attempt = run.attempt + 1
     type = "run.started" if attempt == 1 else "run.recovered"
     won = events.change_run(
         run,
@@ -117,7 +125,7 @@ def take_external_run(run: Run, *, executor: str, lease_s: float | None, standin
         where={"status": Status.QUEUED, "after": None, "attempt": run.attempt},
         claimed_from=Status.QUEUED,
         lease_owner=hash_claim_token(token),
-        lease_expires_at=now + timedelta(seconds=choose_lease_length(lease_s)),
+        lease_expires_at=lease_expires_at,
         attempt=attempt,
         started_at=run.started_at or now,
         metadata={**run.metadata, "executor": executor},
@@ -140,7 +148,8 @@ def heartbeat(
 
 @transaction.atomic
 def prolong(run: Run, token: str, *, lease_s: float | None, note: str, fraction: float | None) -> Run:
-    if not query_held_run(run, token).update(lease_expires_at=clock.Now(choose_lease_length(lease_s))):
+    lease_expires_at = clock.Now(choose_lease_length(lease_s))
+    if not query_held_run(run, token).update(lease_expires_at=lease_expires_at):
         raise build_claim_lost(run)
     run.refresh_from_db()
     if note or fraction is not None:
@@ -158,7 +167,8 @@ def submit_external_result(run: Run, token: str, *, status: str, output: Any = N
         check_output(run, output)
     try:
         return end_external_run(run, token, status=status, output=output, **result)
-    except LeaseLost:  # meanwhile: the same request twice at once, or its claim has just expired
+    # Meanwhile: the same request twice at once, or its claim has just expired.
+    except LeaseLost:
         raise build_claim_lost(run)
 
 
@@ -175,19 +185,22 @@ def end_external_run(
 ) -> Run:
     """Raises LeaseLost."""
     spent = usage or {}
-    run.input_tokens += int(spent.get("input_tokens", 0))
-    run.output_tokens += int(spent.get("output_tokens", 0))
-    run.cost += Decimal(str(spent.get("cost", 0)))
-    tokens = int(spent.get("input_tokens", 0)) + int(spent.get("output_tokens", 0))
-    if status in (Status.FAILED, Status.CANCELLED) and error is None:
-        silent = {"code": "executor_failed", "message": "the executor gave no reason"}
-        error = endings.cancelled_error(run) if status == Status.CANCELLED else silent
+    input_tokens = int(spent.get("input_tokens", 0))
+    output_tokens = int(spent.get("output_tokens", 0))
+    cost = Decimal(str(spent.get("cost", 0)))
+    run.input_tokens += input_tokens
+    run.output_tokens += output_tokens
+    run.cost += cost
+    if error is None and status == Status.CANCELLED:
+        error = endings.cancelled_error(run)
+    if error is None and status == Status.FAILED:
+        error = {"code": "executor_failed", "message": "the executor gave no reason"}
     records = ToolCallRecord.objects.filter(run=run, parent_call=None).order_by("id")
     tool_calls = model_messages.remembered_calls(list(records))
     holder = Holder(run, token)
     endings.finish_run(run, status, lease=holder, reply=reply, output=output, error=error, tool_calls=tool_calls)
     endings.close_open_work(run, reason="finished")
-    budgets.Watch(run).charge(tokens, Decimal(str(spent.get("cost", 0))))
+    budgets.Watch(run).charge(input_tokens + output_tokens, cost)
     return run
 
 
@@ -195,7 +208,8 @@ def release_vanished(now: datetime) -> int:
     """Claims of silent executors: the run can be claimed again, or ends if it was cancelled or is
     past its deadline.
     """
-    return sum(release_if_vanished(run, now) for run in VANISHED.all(now=now))
+    vanished = VANISHED.all(now=now)
+    return sum(release_if_vanished(run, now) for run in vanished)
 
 
 def query_vanished(at: Any) -> Any:
@@ -208,10 +222,14 @@ VANISHED = Select(query_vanished, now=DateTimeField())
 
 @transaction.atomic
 def release_if_vanished(run: Run, now: datetime) -> bool:
-    if run.status != Status.RUNNING or run.lease_expires_at is None or run.lease_expires_at >= now:
+    if run.status != Status.RUNNING:
         return False
+    if run.lease_expires_at is None or run.lease_expires_at >= now:
+        return False
+    # Its executor may send a heartbeat at this moment.
     same = {"status": Status.RUNNING, "lease_owner": run.lease_owner, "lease_expires_at": run.lease_expires_at}
-    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": now, "crashes": run.crashes + 1}
+    crashes = run.crashes + 1
+    freed: dict[str, Any] = {"lease_owner": "", "lease_expires_at": None, "queued_at": now, "crashes": crashes}
     if run.change(Status.QUEUED, where=same, **freed) is None:
         return False
     if run.cancel_requested_at:
@@ -223,9 +241,8 @@ def release_if_vanished(run: Run, now: datetime) -> bool:
 
 def query_held_run(run: Run, token: str) -> Any:
     """The run's row while this claim holds it."""
-    return Run.objects.filter(
-        pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_owner=hash_claim_token(token)
-    )
+    claim = hash_claim_token(token)
+    return Run.objects.filter(pk=run.pk, trigger=Run.Trigger.EXTERNAL, status=Status.RUNNING, lease_owner=claim)
 
 
 def build_claim_lost(run: Run) -> Conflict:
@@ -236,16 +253,24 @@ def build_claim_lost(run: Run) -> Conflict:
 
 
 def check_output(run: Run, output: Any) -> None:
-    output_schema = options.apply_options(run, run.version.read_spec()).output_schema if run.version else None
-    if output_schema and (problems := schema.validate(output_schema, output)):
+    if not run.version:
+        return
+    spec = options.apply_options(run, run.version.read_spec())
+    if not spec.output_schema:
+        return
+    problems = schema.validate(spec.output_schema, output)
+    if problems:
         details = [{"field": f"output{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
         raise Invalid("The output does not match the agent's output schema.", details=details)
 
 
 def hash_claim_token(token: str) -> str:
-    return "ext:" + hashlib.sha256(token.encode()).hexdigest()[:56]
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    # Shortened to fit into the column.
+    return f"ext:{digest[:56]}"
 
 
 def choose_lease_length(seconds: float | None) -> float:
     shortest, usual, longest = LEASE_S
-    return min(max(seconds or usual, shortest), longest)
+    length_s = seconds or usual
+    return min(max(length_s, shortest), longest)

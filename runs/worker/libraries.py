@@ -23,9 +23,10 @@ def warm_in_background() -> None:
 
 
 def warm_libraries() -> None:
+    grants = ToolGrant.objects.filter(tool__source__builtin="run_python").exclude(mode=ToolGrant.Mode.DENY)
     try:
         sandbox.warm(published_sets())
-        if ToolGrant.objects.filter(tool__source__builtin="run_python").exclude(mode=ToolGrant.Mode.DENY).exists():
+        if grants.exists():
             sandbox.warm_interpreter()
     except DatabaseError as error:
         log.warning("Libraries are loaded at the first call, since the database cannot be read: %s", error)
@@ -36,5 +37,8 @@ def warm_libraries() -> None:
 def published_sets() -> list[tuple[str, ...]]:
     """The sets of libraries that live versions require, those of most functions first."""
     live = StoredFunction.objects.filter(published__isnull=False).exclude(published__spec__requires=[]).order_by()
-    rows = live.values_list("published__spec__requires", flat=True)
-    return [required for required, _ in Counter(tuple(sorted(row)) for row in rows if row).most_common()]
+    counts: Counter[tuple[str, ...]] = Counter()
+    for required in live.values_list("published__spec__requires", flat=True):
+        if required:
+            counts[tuple(sorted(required))] += 1
+    return [required for required, _ in counts.most_common()]

@@ -28,16 +28,23 @@ from runs.queue import endings, fair_queue, wakeups
 
 log = logging.getLogger(__name__)
 Summary = Agent.MemorySummary
-LOOK_BACK = timedelta(days=1)  # older conversations are left as they are when the setting is switched on
+# Older conversations are left as they are when the setting is switched on.
+LOOK_BACK = timedelta(days=1)
 AT_ONCE = 50
-AFTER_S = 900  # without a message, after which facts of a conversation are noted
+# Seconds without a message after which facts of a conversation are noted.
+AFTER_S = 900
 
 
 def tick_memory_summaries(now: datetime | None = None) -> dict[str, int]:
     """How many memories were stored, and how many runs started."""
     now = now or clock.now()
-    stored = sum(store_facts(pk) for pk in find_summarized_conversations())
-    return {"stored": stored, "started": sum(start_summary(pk, now) for pk in find_rested_conversations(now))}
+    stored = 0
+    for session_id in find_summarized_conversations():
+        stored += store_facts(session_id)
+    started = 0
+    for session_id in find_rested_conversations(now):
+        started += start_summary(session_id, now)
+    return {"stored": stored, "started": started}
 
 
 # -- start ------------------------------------------------------------------------------------------------------------
@@ -54,8 +61,9 @@ def find_rested_conversations(now: datetime) -> list[UUID]:
         finished_at__gt=until - LOOK_BACK, finished_at__lte=until,
         session__remembering=None, session__last_seq__gt=F("session__remembered_to"),
     )  # fmt: skip
-    session_ids = ended.order_by("finished_at").values_list("session_id", flat=True)
-    return list(dict.fromkeys(session_ids[: AT_ONCE * 10]))[:AT_ONCE]
+    # Several runs may belong to one conversation: more are read than are needed, and each counts once.
+    session_ids = ended.order_by("finished_at").values_list("session_id", flat=True)[: AT_ONCE * 10]
+    return list(dict.fromkeys(session_ids))[:AT_ONCE]
 
 
 @transaction.atomic
@@ -66,7 +74,8 @@ def start_summary(session_id: Any, now: datetime) -> int:
     if session is None or not is_due(session, now):
         return 0
     run = build_summary_run(session) if has_words(session) else None
-    session.remembered_to, session.remembering = session.last_seq, run.pk if run else None
+    session.remembered_to = session.last_seq
+    session.remembering = run.pk if run else None
     session.save(update_fields=["remembered_to", "remembering"])
     if run is None:
         return 0
@@ -78,12 +87,15 @@ def start_summary(session_id: Any, now: datetime) -> int:
 
 
 def is_due(session: Session, now: datetime) -> bool:
-    if session.remembering or session.remembered_to >= session.last_seq or endings.session_is_busy(session):
+    if session.remembering or session.remembered_to >= session.last_seq:
+        return False
+    if endings.session_is_busy(session):
         return False
     if session.agent is None or session.agent.memory_summary == Summary.OFF:
         return False
-    last = Run.objects.filter(session=session, parent=None).order_by("-id").values_list("finished_at", flat=True)
-    return last[0] <= now - timedelta(seconds=AFTER_S)
+    runs = Run.objects.filter(session=session, parent=None).order_by("-id")
+    last_ended_at = runs.values_list("finished_at", flat=True)[0]
+    return last_ended_at <= now - timedelta(seconds=AFTER_S)
 
 
 def has_words(session: Session) -> bool:
@@ -113,9 +125,10 @@ def build_summary_run(session: Session) -> Run | None:
 
 def find_summarized_conversations() -> list[UUID]:
     """Conversations whose run has ended, or was deleted."""
-    waiting = dict(Session.objects.filter(remembering__isnull=False).values_list("pk", "remembering")[:500])
+    rows = Session.objects.filter(remembering__isnull=False).values_list("pk", "remembering")
+    waiting = dict(rows[:500])
     live = set(Run.objects.filter(pk__in=waiting.values()).live().values_list("pk", flat=True))
-    return [session for session, run in waiting.items() if run not in live]
+    return [session_id for session_id, run_id in waiting.items() if run_id not in live]
 
 
 @transaction.atomic
@@ -130,22 +143,28 @@ def store_facts(session_id: Any) -> int:
     if run is None or run.status != Run.Status.SUCCEEDED or run.agent is None:
         return 0
     is_untrusted = run.has_untrusted or session.has_untrusted
-    by = Author(run.agent.name, run_id=run.pk, root_id=run.pk, is_untrusted=is_untrusted, is_summary=True)
+    author = Author(run.agent.name, run_id=run.pk, root_id=run.pk, is_untrusted=is_untrusted, is_summary=True)
+    # What strangers may have written waits for the person's yes, whatever the agent is set to.
     at_once = run.agent.memory_summary == Summary.AUTO and not is_untrusted
-    return sum(add_fact(run, fact, by, at_once) for fact in run.output["facts"])
+    stored = 0
+    for fact in run.output["facts"]:
+        stored += add_fact(run, fact, author, at_once)
+    return stored
 
 
 def add_fact(run: Run, fact: dict[str, Any], by: Author, at_once: bool) -> bool:
     """A fact beyond the limits of the person is left out; the run's output still shows it."""
     try:
-        return storage.store_new_memory(choose_fact_place(run), fact, by, at_once=at_once)[1]
+        _, is_new = storage.store_new_memory(choose_fact_place(run), fact, by, at_once=at_once)
     except (Conflict, Invalid) as error:
         log.info("A fact of run %s is not stored: %s", run.pk, error)
         return False
+    return is_new
 
 
 def choose_fact_place(run: Run) -> Place:
     """Where a fact is stored. A fact that another person's agent noted is known to that agent alone."""
-    if run.agent is not None and others_among([run.agent.owner_id], run.principal_id):
+    is_of_others = run.agent is not None and others_among([run.agent.owner_id], run.principal_id)
+    if is_of_others:
         return Place(run.principal_id, Memory.Scope.PERSON_AGENT, run.agent_id)
     return Place(run.principal_id)

@@ -15,8 +15,10 @@ from registry.exceptions import CannotBuild
 from registry.factory import live_agent
 
 log = logging.getLogger(__name__)
-MOST = 20  # providers
-SANDBOX_S = 20.0  # a sandbox that is not ready by then is waited for by the first call
+# Providers.
+MOST = 20
+# A sandbox that is not ready by then is waited for by the first call.
+SANDBOX_S = 20.0
 
 
 def warm_worker() -> None:
@@ -42,15 +44,18 @@ def warm_sandbox() -> None:
 def one_for_each_provider() -> list[Agent]:
     """A published agent of each provider that is not the offline one."""
     rows = Agent.objects.published().filter(provider__enabled=True).exclude(provider__kind=Provider.Kind.OFFLINE)
-    chosen = dict(rows.order_by("pk").values_list("provider_id", "pk"))  # the newest of each
-    return list(Agent.objects.select_related("published", "provider").filter(pk__in=[*chosen.values()][:MOST]))
+    # Later agents replace earlier ones: the newest of each provider stays.
+    newest = dict(rows.order_by("pk").values_list("provider_id", "pk"))
+    chosen = list(newest.values())[:MOST]
+    return list(Agent.objects.select_related("published", "provider").filter(pk__in=chosen))
 
 
 def warm_agent(agent: Agent) -> None:
     try:
         live = live_agent(agent)
-        live.model.warm(live.spec.model_name, [*live.tools.values()])
+        live.model.warm(live.spec.model_name, list(live.tools.values()))
     except CannotBuild as error:
         log.info("The agent “%s” cannot be built: %s", agent.name, error)
-    except Exception:  # of a model library; without warmth the first message is slower, nothing more
+    # Of a model library; without warmth the first message is slower, nothing more.
+    except Exception:
         log.warning("The model of “%s” could not be loaded", agent.name, exc_info=True)

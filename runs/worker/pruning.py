@@ -18,7 +18,10 @@ from plumbing import clock
 from runs.models import Artifact, EventPayload, ModelCall, Notice, Run, RunEvent, Session, Tally, ToolCallRecord
 
 BATCH = 1000
-UNUSED = timedelta(days=1)  # how long a registered MCP client may wait for its first authorization
+# How long a registered MCP client may wait for its first authorization.
+UNUSED = timedelta(days=1)
+# Longer than any limit.
+TALLIES_KEPT = timedelta(days=62)
 
 
 def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
@@ -38,7 +41,7 @@ def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     calls = ToolCallRecord.objects.filter(pk=OuterRef("pk"))
     yield "remote_tasks", RemoteTask.objects.filter(~Exists(calls), created_at__lt=before("runs"))
     yield "sessions", Session.objects.filter(updated_at__lt=before("sessions"), runs=None, children=None)
-    over = min(before("runs"), now - timedelta(days=62))  # longer than any limit
+    over = min(before("runs"), now - TALLIES_KEPT)
     yield "tallies", Tally.objects.filter(created_at__lt=over, held_tokens=0, held_cost=0)
     settled = (Notice.State.SENT, Notice.State.DROPPED, Notice.State.DEAD, Notice.State.SENDING)
     yield "notices", Notice.objects.filter(created_at__lt=before("notices"), state__in=settled)
@@ -71,7 +74,9 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     now = now or clock.near()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in find_prunable_rows(now):
-        counts[kind] = counts.get(kind, 0) + (rows.count() if dry_run else delete_in_batches(rows))
+        count = rows.count() if dry_run else delete_in_batches(rows)
+        # Some kinds are several tables.
+        counts[kind] = counts.get(kind, 0) + count
     counts["files"] = forget_files(now, dry_run=dry_run)
     return counts
 
@@ -80,8 +85,10 @@ def forget_files(now: datetime, *, dry_run: bool) -> int:
     """Files that nothing refers to any more: those of runs at once, uploads when they are old. Also deletes bytes
     without a row.
     """
-    is_old = Q(created_at__lt=now - timedelta(days=settings.KEEP_DAYS["uploads"]))
-    rows = StoredFile.objects.filter(is_old | Q(source=StoredFile.Source.RUN)).unreferenced()
+    kept = timedelta(days=settings.KEEP_DAYS["uploads"])
+    is_old = Q(created_at__lt=now - kept)
+    is_of_run = Q(source=StoredFile.Source.RUN)
+    rows = StoredFile.objects.filter(is_old | is_of_run).unreferenced()
     if dry_run:
         return rows.count()
     total = 0
@@ -93,10 +100,11 @@ def forget_files(now: datetime, *, dry_run: bool) -> int:
 
 def forget_raw(now: datetime, *, dry_run: bool) -> int:
     """Requests and answers of models are the largest part; the figures of the call are kept."""
-    old = ModelCall.objects.filter(
-        started_at__lt=now - timedelta(days=settings.KEEP_DAYS["raw"]), request__isnull=False
-    )
-    return old.count() if dry_run else old.update(request=None)
+    kept = timedelta(days=settings.KEEP_DAYS["raw"])
+    old = ModelCall.objects.filter(started_at__lt=now - kept, request__isnull=False)
+    if dry_run:
+        return old.count()
+    return old.update(request=None)
 
 
 def delete_in_batches(rows: QuerySet[Any]) -> int:

@@ -26,7 +26,8 @@ from . import external_runs
 
 log = logging.getLogger(__name__)
 BATCH = 500
-LONGEST_QUEUE = timedelta(days=1)  # behind its deadline: nobody will take it any more
+# Behind its deadline: nobody will take it any more.
+LONGEST_QUEUE = timedelta(days=1)
 
 
 def tick_recovery(now: datetime | None = None) -> dict[str, int]:
@@ -59,14 +60,17 @@ def start_waiting(moment: datetime | None = None) -> None:
     if SiteHold.current():
         return
     now = clock.now()
-    now = max(now, moment) if moment else now
+    # The database's clock may be a little behind this machine's.
+    if moment and moment > now:
+        now = moment
     expire_approvals(now)
     wake_due(now)
 
 
 def expire_approvals(now: datetime) -> int:
     """Apply the default decision to expired approvals; their runs continue at once."""
-    return sum(expire_approval(approval, now) for approval in OVERDUE.all(now=now))
+    overdue = OVERDUE.all(now=now)
+    return sum(expire_approval(approval, now) for approval in overdue)
 
 
 def query_overdue_approvals(at: Any) -> Any:
@@ -81,7 +85,8 @@ def close_undecidable(now: datetime) -> int:
     """Questions that nobody is left to answer: the agent is no longer shared, or the person who decides has left or
     was deactivated. Their silence is not a yes, whatever the default is.
     """
-    return sum(expire_approval(approval, now, nobody=True) for approval in UNDECIDABLE.all())
+    undecidable = UNDECIDABLE.all()
+    return sum(expire_approval(approval, now, nobody=True) for approval in undecidable)
 
 
 def query_undecidable_approvals(_: Any) -> Any:
@@ -100,7 +105,9 @@ def expire_approval(approval: Approval, now: datetime, *, nobody: bool = False) 
     if approval.default == Approval.Default.APPROVE and not nobody:
         status = Approval.Status.APPROVED
     note = "nobody is left who may decide it" if nobody else "by its deadline"
-    if not Approval.objects.open().filter(pk=approval.pk).update(status=status, decided_at=now, note=note):
+    # A person may have decided while this waited for the lock.
+    still_open = Approval.objects.open().filter(pk=approval.pk)
+    if not still_open.update(status=status, decided_at=now, note=note):
         return False
     call = str(approval.call_id) if approval.call_id else None
     event_data = {
@@ -125,8 +132,10 @@ def expire_runs(now: datetime) -> int:
 
 
 def query_late_runs(at: Any) -> Any:
-    below = Run.objects.filter(Q(parent=OuterRef("pk")) | Q(root=OuterRef("pk")), status=Run.Status.QUEUED)
-    is_resting = Q(status=Run.Status.WAITING) & ~Exists(below.filter(finished_at=None))
+    is_below = Q(parent=OuterRef("pk")) | Q(root=OuterRef("pk"))
+    queued_below = Run.objects.filter(is_below, status=Run.Status.QUEUED).filter(finished_at=None)
+    # While a child is in the queue, no time of its parents' work passes either.
+    is_resting = Q(status=Run.Status.WAITING) & ~Exists(queued_below)
     is_elsewhere = Q(trigger=Run.Trigger.EXTERNAL) | Q(lease_expires_at__lt=at.now)
     is_forgotten = Q(status=Run.Status.QUEUED, deadline__lte=at.long_ago)
     rows = Run.objects.filter(is_resting | is_elsewhere | is_forgotten, deadline__lte=at.now, finished_at=None)
@@ -138,8 +147,11 @@ LATE = Select(query_late_runs, now=DateTimeField(), long_ago=DateTimeField())
 
 def end_cancelled(now: datetime) -> int:
     """Cancelled runs whose worker died, which may have been the last of their pool."""
-    ended = Run.Status.CANCELLED
-    return sum(endings.finish_run(run, ended, error=endings.cancelled_error(run)) for run in STOPPED.all(now=now))
+    ended = 0
+    for run in STOPPED.all(now=now):
+        error = endings.cancelled_error(run)
+        ended += endings.finish_run(run, Run.Status.CANCELLED, error=error)
+    return ended
 
 
 def query_stopped_runs(at: Any) -> Any:
@@ -151,11 +163,13 @@ STOPPED = Select(query_stopped_runs, now=DateTimeField())
 
 
 def expire_device_calls(now: datetime) -> int:
-    return sum(endings.wake(run_id, waiting_for="device") for run_id in device_calls.expire_due(now))
+    run_ids = device_calls.expire_due(now)
+    return sum(endings.wake(run_id, waiting_for="device") for run_id in run_ids)
 
 
 def wake_due(now: datetime) -> int:
-    return sum(endings.wake(pk) for (pk,) in DUE.all(now=now))
+    due = DUE.all(now=now)
+    return sum(endings.wake(pk) for (pk,) in due)
 
 
 def query_waking_runs(at: Any) -> Any:
@@ -168,7 +182,8 @@ DUE = Select(query_waking_runs, now=DateTimeField())
 
 def wake_answered() -> int:
     """Runs whose device has answered, but whose web server was killed before it woke them."""
-    return sum(endings.wake(pk) for (pk,) in ANSWERED.all())
+    answered = ANSWERED.all()
+    return sum(endings.wake(pk) for (pk,) in answered)
 
 
 def query_answered_runs(_: Any) -> Any:
@@ -186,7 +201,8 @@ def release_orphans(now: datetime) -> int:
     """A message queued behind a run that has ended without releasing it."""
     runs = ORPHANS.all()
     for run in runs:
-        endings.release_follower(run, Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED))
+        still_queued = Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED)
+        endings.release_follower(run, still_queued)
     return len(runs)
 
 
@@ -231,14 +247,24 @@ class Unplaced:
     """
 
     def __init__(self, rows: Callable[[Any], Any], **slots: Field) -> None:
-        self.look = Select(lambda at: rows(at).order_by().values_list("pk")[:1], **slots)
-        self.rows = Select(lambda at: rows(at).select_for_update(skip_locked=True, no_key=True)[:BATCH], **slots)
+        def query_first(at: Any) -> Any:
+            return rows(at).order_by().values_list("pk")[:1]
+
+        def query_batch(at: Any) -> Any:
+            return rows(at).select_for_update(skip_locked=True, no_key=True)[:BATCH]
+
+        self.look = Select(query_first, **slots)
+        self.rows = Select(query_batch, **slots)
 
 
 def line_up(unplaced: Unplaced, **filters: Any) -> int:
     """All of these rows, a batch at a time: a worker that dies may have held thousands."""
     number = 0
-    while unplaced.look.first(**filters) and (pools := line_up_some(unplaced, **filters)):
+    while unplaced.look.first(**filters):
+        pools = line_up_some(unplaced, **filters)
+        if not pools:
+            # Another process has locked what there is.
+            break
         for pool, rings in pools.items():
             wakeups.ring(pool, rings)
         number += pools.total()

@@ -13,8 +13,10 @@ from plumbing import clock
 from plumbing.fair import FairQueue, of_others
 from runs.models import Run, ToolCallRecord
 
-QUEUE = FairQueue("remote-task", at_once=8, each=2)  # whose agent hangs delays nobody else
-TRIED_FOR = timedelta(hours=1)  # an agent that cannot be reached
+# Whose agent hangs delays nobody else.
+QUEUE = FairQueue("remote-task", at_once=8, each=2)
+# How long an agent that cannot be reached is tried.
+TRIED_FOR = timedelta(hours=1)
 
 
 def start_due() -> int:
@@ -34,7 +36,8 @@ def find_left(without: Sequence[int] = (), under_way: Sequence[UUID] = ()) -> Qu
     """The calls with open tasks whose runs have ended, such as one that was cancelled while it waited for a task."""
     tasks = RemoteTask.objects.filter(is_open=True).exclude(pk__in=under_way)
     calls = ToolCallRecord.objects.filter(SiteHold.absent(), run__status__in=Run.DONE, pk__in=tasks.values("pk"))
-    return of_others(calls, "run__principal", without).select_related("run").order_by("id")
+    calls = of_others(calls, "run__principal", without)
+    return calls.select_related("run").order_by("id")
 
 
 def cancel(call: ToolCallRecord) -> None:
@@ -42,6 +45,8 @@ def cancel(call: ToolCallRecord) -> None:
     if row is None:
         return
     a2a.cancel_left(row, call.run.principal_id)
+    if not row.is_open:
+        return
     ended = call.run.finished_at
-    if row.is_open and ended and ended < clock.near() - TRIED_FOR:
+    if ended and ended < clock.near() - TRIED_FOR:
         row.close()

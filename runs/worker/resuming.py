@@ -39,8 +39,12 @@ class Plan:
 def plan_resumption(hold: SiteHold, *, run_all: bool = False) -> Plan:
     """`run_all`: every run continues, even if it may do something a second time."""
     result = Plan(hold)
-    for run in under_way(hold).filter(Q(root=None) | Q(root=F("pk"))).select_related("agent", "chain_version__chain"):
-        (result.continuing if run_all or is_harmless(run) else result.ending).append(run)
+    first_runs = under_way(hold).filter(Q(root=None) | Q(root=F("pk")))
+    for run in first_runs.select_related("agent", "chain_version__chain"):
+        if run_all or is_harmless(run):
+            result.continuing.append(run)
+        else:
+            result.ending.append(run)
     result.schedules = find_passed_schedules(hold).count()
     result.firings = firings(hold).count()
     result.deliveries = WebhookDelivery.objects.filter(state=WebhookDelivery.State.PENDING).count()
@@ -53,25 +57,32 @@ def under_way(hold: SiteHold) -> QuerySet[Run]:
 
 def is_harmless(run: Run) -> bool:
     """Whether no tool of this run, or of an agent that it can call, may do something twice; of a chain: no."""
-    tree = Run.objects.filter(Q(pk=run.pk) | Q(root=run)).values_list("agent_id", "chain_version_id")
-    agents = {agent for agent, _ in tree}
-    if None in agents:  # a chain, or a message whose agent is not chosen yet
+    tree = Run.objects.filter(Q(pk=run.pk) | Q(root=run))
+    agents = set(tree.values_list("agent_id", flat=True))
+    # A chain, or a message whose agent is not chosen yet.
+    if None in agents:
         return False
-    looked: set[Any] = set()
-    while new := agents - looked:
-        looked |= new
-        grants = ToolGrant.objects.filter(agent__in=new).exclude(mode=ToolGrant.Mode.DENY).select_related("tool")
-        tools = [grant.tool for grant in grants]
-        if not all(may_repeat(tool.effect, tool.kind) and tool.kind != Tool.Kind.CHAIN for tool in tools):
-            return False
-        agents |= {tool.source.get("agent") for tool in tools if tool.kind == Tool.Kind.AGENT}
+    seen: set[Any] = set()
+    unseen = agents
+    while unseen:
+        seen |= unseen
+        grants = ToolGrant.objects.filter(agent__in=unseen).exclude(mode=ToolGrant.Mode.DENY).select_related("tool")
+        called: set[Any] = set()
+        for grant in grants:
+            tool = grant.tool
+            if tool.kind == Tool.Kind.CHAIN or not may_repeat(tool.effect, tool.kind):
+                return False
+            if tool.kind == Tool.Kind.AGENT:
+                called.add(tool.source.get("agent"))
+        unseen = called - seen
     return True
 
 
 def resume_site(plan: Plan, *, by: Any = None) -> None:
     """Carry out the plan and end the hold. Interrupted, it can be done again."""
+    error = {"code": "restored", "message": REASON}
     for run in plan.ending:
-        endings.finish_run(run, Run.Status.FAILED, error={"code": "restored", "message": REASON})
+        endings.finish_run(run, Run.Status.FAILED, error=error)
     skip_due_times(plan.hold)
     firings(plan.hold).update(outcome=TriggerFiring.Outcome.REFUSED, reason=REASON)
     with transaction.atomic():
@@ -105,9 +116,8 @@ def skip_due_times(hold: SiteHold) -> None:
     """They continue with the next due time, as after a pause."""
     now = clock.near()
     unstarted = (Outcome.DUE, Outcome.WAITING_DEVICE, Outcome.WAITING_OVERLAP)
-    ScheduleOccurrence.objects.filter(outcome__in=unstarted, due_at__lte=hold.since, is_manual=False).update(
-        outcome=Outcome.SKIPPED, reason=REASON, settled_at=now
-    )
+    passed = ScheduleOccurrence.objects.filter(outcome__in=unstarted, due_at__lte=hold.since, is_manual=False)
+    passed.update(outcome=Outcome.SKIPPED, reason=REASON, settled_at=now)
     for schedule in find_passed_schedules(hold).select_related("crontab", "interval", "clocked"):
         missed = ScheduleOccurrence(
             schedule=schedule, due_at=schedule.next_due_at, start_at=schedule.next_due_at, outcome=Outcome.SKIPPED,
@@ -120,7 +130,8 @@ def skip_due_times(hold: SiteHold) -> None:
 def plan_next(schedule: Schedule) -> None:
     try:
         tick.plan_next(schedule)
-    except Invalid:  # it has no due time left
+    except Invalid:
+        # It has no due time left.
         schedule.next_due_at = None
     schedule.save(update_fields=["next_due_at", "updated_at"])
 
@@ -128,5 +139,6 @@ def plan_next(schedule: Schedule) -> None:
 def describe_runs(runs: Iterable[Run]) -> Iterable[str]:
     """One line for each run: its id, whose it is, what it does, its status."""
     for run in runs:
-        subject = run.agent or (run.chain_version and run.chain_version.chain)
+        chain = run.chain_version.chain if run.chain_version else None
+        subject = run.agent or chain
         yield f"{run.pk}  {run.principal}  {subject}  {run.status}"

@@ -23,8 +23,10 @@ from plumbing.idle_thread_pool import RestingThreads
 from plumbing.waits import Hub
 
 log = logging.getLogger(__name__)
-HUBS = 8  # threads; while one waits for the database, others work
-SPARE_DESCRIPTORS = 500  # for the database, the broker, files and sandboxed processes
+# Threads; while one waits for the database, others work.
+HUBS = 8
+# For the database, the broker, files and sandboxed processes.
+SPARE_DESCRIPTORS = 500
 Work = Callable[[], None]
 
 
@@ -34,7 +36,8 @@ class RunPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self.changed = threading.Condition()
-        self.at_work = 0  # submitted and not finished
+        # Submitted and not finished.
+        self.at_work = 0
         self.queued: deque[Work] = deque()
         self.hubs: list[Hub] = []
         self.threads: list[threading.Thread] = []
@@ -60,7 +63,8 @@ class RunPool:
             self.queued.append(partial(self.do, work, *arguments))
             hub = next((hub for hub in self.hubs if hub.is_resting), None)
             if hub is not None:
-                hub.is_resting = False  # the next piece is for another one
+                # The next piece is for another one.
+                hub.is_resting = False
             elif len(self.hubs) < HUBS:
                 self.add_hub()
         if hub is not None:
@@ -84,7 +88,9 @@ class RunPool:
         try:
             work = self.queued.popleft()
         except IndexError:
-            return Hub.STOP if self.is_stopping and not self.at_work else None
+            is_over = self.is_stopping and not self.at_work
+            return Hub.STOP if is_over else None
+        # Only now the queue has room again: then the dispatcher may take more.
         if len(self.queued) == HUBS - 1:
             with self.changed:
                 self.changed.notify_all()
@@ -94,7 +100,8 @@ class RunPool:
         try:
             discard_broken()
             work(*arguments)
-        except Exception:  # what was not handled inside must not end the thread, which does other work next
+        # What was not handled inside must not end the thread, which does other work next.
+        except Exception:
             log.exception("%s%s failed", getattr(work, "__name__", work), arguments)
         finally:
             discard_broken()
@@ -143,7 +150,7 @@ def most_runs() -> int:
     """As many runs as the setting says and the descriptors allow: each holds a connection."""
     descriptors = settings.WORKER_RUNS + SPARE_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY != soft < descriptors:
+    if soft != resource.RLIM_INFINITY and soft < descriptors:
         soft = descriptors if hard == resource.RLIM_INFINITY else min(descriptors, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= descriptors:

@@ -34,13 +34,15 @@ def execute_run(run_id: str) -> None:
     """Take a run and work on it until it ends or waits. Nothing happens when another worker has it, or this one."""
     if KEEPER.is_at_work_on(run_id):
         return
-    if run := claim_run(run_id):
+    run = claim_run(run_id)
+    if run:
         carry_out(run)
 
 
 def carry_out(run: Run) -> None:
     """Work on a claimed run until it ends or waits."""
-    id, waits = str(run.pk), False
+    id = str(run.pk)
+    waits = False
     with hold_lease(Lease(run)) as lease, parse_in_child.count_user_reading(run.principal_id):
         interpreter.continue_interpreter(id, run.attempt)
         try:
@@ -50,7 +52,8 @@ def carry_out(run: Run) -> None:
         except DATABASE_GONE as error:
             log.warning("Run %s continues once its lease has expired: %s", run.pk, error)
         finally:
-            sandbox.release(id)  # children kept for its calls end now, not at their time-out
+            # Children kept for its calls end now, not at their time-out.
+            sandbox.release(id)
             if not waits:
                 interpreter.end_interpreter(id)
 
@@ -60,7 +63,8 @@ def work_and_settle(run: Run, lease: Lease) -> bool:
     try:
         work_on_run(run, lease)
     except RunWaits as wait:
-        interpreter.keep_interpreter(str(run.pk), run.attempt)  # before another thread can continue it
+        # Before another thread can continue it.
+        interpreter.keep_interpreter(str(run.pk), run.attempt)
         rest(run, lease, wait)
         return True
     except RunEnded as end:
@@ -78,15 +82,17 @@ def work_on_run(run: Run, lease: Lease) -> None:
     check_alive(run, lease)
     if run.crashes >= Run.TO_BLAME:
         raise RunEnded(Status.FAILED, "worker_lost", f"{run.crashes} workers died while they worked on this run")
+    is_suspect = run.crashes >= Run.SUSPECT
     try:
-        with SUSPECTS.alone(run, lease) if run.crashes >= Run.SUSPECT else nullcontext():
+        with SUSPECTS.alone(run, lease) if is_suspect else nullcontext():
             if run.chain_version_id:
                 chains.advance(run, lease)
             else:
                 Conversation(run, lease).hold()
     except (RunWaits, RunEnded, RunDone, LeaseLost, NewerFormat, *DATABASE_GONE):
         raise
-    except Exception as error:  # whatever fails in here, the run must end and say so
+    # Whatever fails in here, the run must end and say so.
+    except Exception as error:
         if endings.has_lost_session(run):
             run.session = None
             raise RunEnded(Status.CANCELLED, **endings.SESSION_GONE)
@@ -117,6 +123,7 @@ def rest(run: Run, lease: Lease, wait: RunWaits) -> None:
 
 
 def has_run_news(run: Run) -> bool:
+    """Whether something that the run waits for has come."""
     if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
         return True
     if run.waiting_for == "budget":
@@ -130,7 +137,9 @@ def has_run_news(run: Run) -> bool:
             return True
         if record.waiting_for == "child" and Run.objects.filter(parent_call=record, status__in=Run.DONE).exists():
             return True
-    return chains.has_chain_news(run) if run.chain_version_id else False
+    if run.chain_version_id:
+        return chains.has_chain_news(run)
+    return False
 
 
 PENDING = Select(

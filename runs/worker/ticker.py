@@ -34,11 +34,15 @@ from runs.worker.traces import export
 from . import anomaly_notices, deactivated, pruning, recovery, remote_tasks
 
 log = logging.getLogger(__name__)
-TICKS = "ticks"  # the duty whose holder does all others
-LONGEST_LEASE_S = 10.0  # a dead ticker is replaced after this time, or after a run's lease if that is shorter
+# The duty whose holder does all others.
+TICKS = "ticks"
+# A dead ticker is replaced after this time, or after a run's lease if that is shorter.
+LONGEST_LEASE_S = 10.0
 PERIOD_S = 1.0
-LEAST_REST_S = 0.02  # between two due times: what is due together is started together
-LOOK_S = 30.0  # how often the holder looks for rare work that is due
+# Between two due times: what is due together is started together.
+LEAST_REST_S = 0.02
+# How often the holder looks for rare work that is due.
+LOOK_S = 30.0
 RARE_LEASE_S = 3600.0
 
 
@@ -100,9 +104,12 @@ class Ticker:
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self.tick_for_ever, name="ticker", daemon=True)
         self.pool = ThreadPoolExecutor(len(OFTEN) + len(RARELY), thread_name_prefix="job")
-        self.next: dict[str, float] = {}  # name of a job → when it is due, on the monotonic clock
+        # Name of a job → when it is due, on the monotonic clock.
+        self.next: dict[str, float] = {}
         self.at_work: dict[str, Future] = {}
-        self.is_ready = False  # the rows are there
+        # Whether the rows of all duties are there.
+        self.is_ready = False
+        # When to renew the lease, on the monotonic clock; 0 while another process ticks.
         self.renew_at = 0.0
         self.alarm = timers.Alarm()
 
@@ -127,14 +134,20 @@ class Ticker:
         if not self.renew_at:
             self.stopping.wait(seconds)
             return
-        end, after = time.monotonic() + seconds, clock.near()
-        while (rest_s := end - time.monotonic()) > 0 and not self.stopping.is_set():
-            moment = self.alarm.sleep(rest_s, attempt(timers.next_after, after, rest_s))
+        end = time.monotonic() + seconds
+        after = clock.near()
+        while not self.stopping.is_set():
+            rest_s = end - time.monotonic()
+            if rest_s <= 0:
+                return
+            next_due_at = attempt(timers.next_after, after, rest_s)
+            moment = self.alarm.sleep(rest_s, next_due_at)
             if moment is None:
                 return
             for name, work in ON_TIME:
                 if not self.do(name, partial(work, moment)):
-                    self.alarm.add(moment)  # it is still at work: once more
+                    # It is still at work: once more.
+                    self.alarm.add(moment)
             after = max(after, moment)
             self.stopping.wait(LEAST_REST_S)
 
@@ -142,7 +155,8 @@ class Ticker:
         """Do the work that is due; returns the seconds until the next turn."""
         if time.monotonic() >= self.renew_at and not attempt(self.lead):
             self.renew_at = 0.0
-            return lease_s() / 3 * random.uniform(0.8, 1.2)  # noqa: S311 (so that standing workers do not look together)
+            # Spread, so that standing workers do not look together.
+            return lease_s() / 3 * random.uniform(0.8, 1.2)  # noqa: S311
         for job in OFTEN:
             if self.is_due(job.name, job.every_s):
                 self.do(job.name, job.work)
@@ -157,7 +171,8 @@ class Ticker:
             ensure_rows()
             self.is_ready = True
         if not job_leases.take_duty(TICKS, self.name, lease_s()):
-            self.is_ready = job_leases.exists(TICKS)  # a database that failed over may have lost the rows
+            # A database that failed over may have lost the rows.
+            self.is_ready = job_leases.exists(TICKS)
             return False
         self.alarm.listen()
         self.renew_at = began + lease_s() / 3
@@ -167,7 +182,8 @@ class Ticker:
         now = time.monotonic()
         if now < self.next.get(name, 0.0):
             return False
-        self.next[name] = now + every_s - PERIOD_S / 2  # a turn that comes a little early is the right one
+        # A turn that comes a little early is the right one.
+        self.next[name] = now + every_s - PERIOD_S / 2
         return True
 
     def do(self, name: str, work: Callable[[], Any]) -> bool:
@@ -184,7 +200,7 @@ class Ticker:
         due = set(job_leases.find_unowned_duties().values_list("name", flat=True))
         for job in RARELY:
             if job.name in due and job_leases.take_duty(job.name, self.name, RARE_LEASE_S):
-                self.do(job.name, lambda job=job: self.do_rare(job))
+                self.do(job.name, partial(self.do_rare, job))
 
     def do_rare(self, job: Job) -> None:
         try:
@@ -209,6 +225,7 @@ def attempt(work: Callable[..., Any], *arguments: Any) -> Any:
         return threads.run_with_connection(work, *arguments)
     except (DatabaseError, InterfaceError) as error:
         log.warning("The database did not answer: %s", error)
-    except Exception:  # one duty must not keep the others from their turn
+    # One duty must not keep the others from their turn.
+    except Exception:
         log.exception("%s failed", getattr(work, "__name__", work))
     return None

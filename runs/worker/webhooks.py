@@ -24,17 +24,27 @@ from runs.rules import signing
 
 log = logging.getLogger(__name__)
 State = WebhookDelivery.State
-WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)  # seconds after the 1st … 7th failure; then the delivery is dead
+# Seconds after the 1st … 7th failure; then the delivery is dead.
+WAITS_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600)
 TIMEOUT_S = 10.0
-AT_ONCE = 64  # deliveries under way in one process; threads are made when they are needed
-EACH_OWNER = 8  # of one person
-QUEUE = FairQueue("webhook", AT_ONCE, EACH_OWNER)  # by the Line of each delivery
-EACH_RECEIVER = 4  # of one person to one host
-LOOKS = 8  # queries of one tick: each next one passes over those who have their share
-IN_A_ROW = 20  # deliveries of one run in one thread
+# Deliveries under way in one process; threads are made when they are needed.
+AT_ONCE = 64
+# The same of one person.
+EACH_OWNER = 8
+# By the Line of each delivery.
+QUEUE = FairQueue("webhook", AT_ONCE, EACH_OWNER)
+# The same of one person to one host.
+EACH_RECEIVER = 4
+# Queries of one tick: each next one passes over those who have their share.
+LOOKS = 8
+# Deliveries of one run in one thread.
+IN_A_ROW = 20
 LEASE = timedelta(seconds=6 * TIMEOUT_S)
-FAILURES = 4  # times in a row that a receiver gave no answer, before it is left alone
-FIRST_PAUSE = timedelta(seconds=30)  # doubles with each further failure, up to 16 minutes
+# Times in a row that a receiver gave no answer, before it is left alone.
+FAILURES = 4
+# Doubles with each further failure, up to 16 minutes.
+FIRST_PAUSE = timedelta(seconds=30)
+MOST_DOUBLINGS = 5
 LONGEST_WAIT = timedelta(days=1)
 MOST_BREAKERS = 10_000
 ANSWER_READ = 4096
@@ -93,20 +103,26 @@ def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None =
     """
     load = load or Load()
     claimed: list[str] = []
-    passed: set[int] = set()  # webhooks that have nothing to send now
+    # Webhooks that have nothing to send now.
+    passed: set[int] = set()
     for _ in range(LOOKS):
-        rows = list(due_rows(now, load.owners.find_full(), passed)) if len(claimed) < room else []
+        if len(claimed) >= room:
+            break
+        rows = list(due_rows(now, load.owners.find_full(), passed))
         for pk, attempts, planned, webhook, owner, url, run in rows:
             line = Line(owner, name_receiver(url), webhook, str(run or ""))
             if len(claimed) >= room or not load.owners.has_room(owner):
                 continue
-            if (until := BREAKERS.open_until(line.way, now)) is not None:
+            # A receiver that did not answer several times is left alone with all that it would get.
+            until = BREAKERS.open_until(line.way, now)
+            if until is not None:
                 postpone(webhook, now, until)
                 passed.add(webhook)
                 continue
             if load.ways[line.way] >= BREAKERS.room(line.way):
                 passed.add(webhook)
                 continue
+            # An earlier delivery of the run is under way: this one would overtake it.
             if line.order in load.orders:
                 continue
             ours = WebhookDelivery.objects.filter(
@@ -116,6 +132,7 @@ def claim_due_deliveries(now: datetime, room: int = AT_ONCE, load: Load | None =
                 load.count(line)
                 load.lines[str(pk)] = line
                 claimed.append(str(pk))
+        # There are no more that could be sent.
         if len(rows) < AT_ONCE:
             break
     return claimed
@@ -127,7 +144,8 @@ def due_rows(now: datetime, owners: list[int], webhooks: set[int]) -> Any:
         webhook=OuterRef("webhook"), state=State.PENDING, run=OuterRef("run"), pk__lt=OuterRef("pk")
     ).order_by()
     due = WebhookDelivery.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
-    due = of_others(due, "webhook__owner", owners).exclude(webhook__in=webhooks).exclude(Exists(earlier))
+    due = of_others(due, "webhook__owner", owners)
+    due = due.exclude(webhook__in=webhooks).exclude(Exists(earlier))
     columns = ("pk", "attempts", "next_attempt_at", "webhook", "webhook__owner", "webhook__url", "run")
     return due.order_by("next_attempt_at", "pk").values_list(*columns)[:AT_ONCE]
 
@@ -155,20 +173,29 @@ class Breakers:
 
     def record(self, way: tuple[int, str], has_answered: bool, now: datetime) -> None:
         with self.lock:
-            count = self.failures.pop(way, (0, now))[0] + 1
+            earlier, _ = self.failures.pop(way, (0, now))
             if has_answered:
                 return
-            pause = FIRST_PAUSE * 2 ** min(max(count - FAILURES, 0), 5) if count >= FAILURES else timedelta()
+            count = earlier + 1
+            pause = timedelta()
+            if count >= FAILURES:
+                doublings = min(count - FAILURES, MOST_DOUBLINGS)
+                pause = FIRST_PAUSE * 2**doublings
             self.failures[way] = (count, now + pause)
             while len(self.failures) > MOST_BREAKERS:
-                self.failures.pop(next(iter(self.failures)))
+                oldest = next(iter(self.failures))
+                self.failures.pop(oldest)
 
     def open_until(self, way: tuple[int, str], now: datetime) -> datetime | None:
+        """When this receiver may be tried again; None if it may be now."""
         count, until = self.failures.get(way, (0, now))
-        return until if count >= FAILURES and until > now else None
+        if count < FAILURES or until <= now:
+            return None
+        return until
 
     def room(self, way: tuple[int, str]) -> int:
-        return 1 if self.failures.get(way, (0, None))[0] >= FAILURES else EACH_RECEIVER
+        count, _ = self.failures.get(way, (0, None))
+        return 1 if count >= FAILURES else EACH_RECEIVER
 
 
 BREAKERS = Breakers()
@@ -185,6 +212,7 @@ def deliver_in_order(delivery_id: str) -> None:
 
 
 def claim_following(delivery_id: str) -> str | None:
+    """The next delivery of the same run to the same webhook, if the one before was accepted."""
     now = clock.now()
     done = WebhookDelivery.objects.filter(pk=delivery_id, state=State.DELIVERED).first()
     if done is None:
@@ -196,7 +224,10 @@ def claim_following(delivery_id: str) -> str | None:
     if row is None or row.next_attempt_at > now:
         return None
     ours = rows.filter(pk=row.pk, attempts=row.attempts, next_attempt_at=row.next_attempt_at)
-    return str(row.pk) if ours.update(next_attempt_at=now + LEASE) else None
+    if not ours.update(next_attempt_at=now + LEASE):
+        # Another process took it.
+        return None
+    return str(row.pk)
 
 
 def deliver(delivery_id: str) -> None:
@@ -205,26 +236,29 @@ def deliver(delivery_id: str) -> None:
     delivery = waiting.select_related("webhook__owner").first()
     if delivery is None:
         return
-    if not delivery.webhook.owner.is_active:
+    webhook = delivery.webhook
+    if not webhook.owner.is_active:
         give_up(delivery, None, "the account of its owner was deactivated")
         return
-    if not delivery.webhook.enabled and delivery.webhook.run_id is None:  # one of a task is off once that has ended
+    # The webhook of one task is switched off once that has ended: its last deliveries are still sent.
+    if not webhook.enabled and webhook.run_id is None:
         give_up(delivery, None, "the webhook is switched off")
         return
     status, error = post_delivery(delivery)
-    if not error.startswith("refused"):
-        way = (delivery.webhook.owner_id, name_receiver(delivery.webhook.url))
+    is_refused = error.startswith("refused")
+    if not is_refused:
+        way = (webhook.owner_id, name_receiver(webhook.url))
         BREAKERS.record(way, status is not None, clock.near())
     if status is not None and 200 <= status < 300:
         fields = {"state": State.DELIVERED, "delivered_at": clock.near(), "last_status": status, "last_error": ""}
         query_current_attempt(delivery).update(**fields, attempts=F("attempts") + 1)
         return
-    if delivery.attempts >= len(WAITS_S) or error.startswith("refused"):
+    if is_refused or delivery.attempts >= len(WAITS_S):
         give_up(delivery, status, error)
         return
-    wait = WAITS_S[delivery.attempts]
+    next_attempt_at = clock.Now(WAITS_S[delivery.attempts])
     query_current_attempt(delivery).update(
-        attempts=F("attempts") + 1, next_attempt_at=clock.Now(wait), last_status=status, last_error=error[:300]
+        attempts=F("attempts") + 1, next_attempt_at=next_attempt_at, last_status=status, last_error=error[:300]
     )
 
 
@@ -240,28 +274,32 @@ def give_up(delivery: WebhookDelivery, status: int | None, error: str) -> None:
 
 def post_delivery(delivery: WebhookDelivery) -> tuple[int | None, str]:
     """(status, why it was not accepted). Private addresses are refused, redirects are not followed."""
+    webhook = delivery.webhook
     body = json.dumps(delivery.body, ensure_ascii=False, default=str).encode()
-    headers = signing.sign(delivery.webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)
-    kind = "application/json" if delivery.webhook.run_id is None else "application/a2a+json"
-    headers |= {"Content-Type": kind, "User-Agent": "Muster-Webhook/1", **delivery.webhook.headers()}
+    headers = signing.sign(webhook.secret, f"msg_{delivery.pk.hex}", int(time.time()), body)
+    headers["Content-Type"] = "application/json" if webhook.run_id is None else "application/a2a+json"
+    headers["User-Agent"] = "Muster-Webhook/1"
+    headers.update(webhook.headers())
     try:
         with (
             outbound.until(TIMEOUT_S),
             outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
-            client.stream("POST", delivery.webhook.url, content=body, headers=headers) as answer,
+            client.stream("POST", webhook.url, content=body, headers=headers) as answer,
         ):
             return answer.status_code, f"answered {answer.status_code}"
     except outbound.AddressRefused as error:
         return None, f"refused: {error}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         log.info("Delivery %s: %r", delivery.pk, error)
-        return None, "the address cannot be reached" if isinstance(
-            error, httpx2.TransportError
-        ) else "it cannot be sent"
+        if isinstance(error, httpx2.TransportError):
+            return None, "the address cannot be reached"
+        return None, "it cannot be sent"
 
 
 def send_again(delivery: WebhookDelivery) -> WebhookDelivery:
     """Take a dead delivery off the list and try it again."""
-    delivery.state, delivery.attempts, delivery.next_attempt_at = State.PENDING, 0, clock.near()
+    delivery.state = State.PENDING
+    delivery.attempts = 0
+    delivery.next_attempt_at = clock.near()
     delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
     return delivery

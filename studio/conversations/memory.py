@@ -16,7 +16,7 @@ from agents.exceptions import MusterError
 from knowledge.memory import review
 from knowledge.memory.filters import MemoryFilter
 from knowledge.models import Memory, MemoryVersion
-from runs.loop.memory import CHOSEN
+from runs.loop.prompt import CHOSEN
 from runs.models import Run
 
 from ..base import add_refusal_message, keyset, parse_small_number, render_shell_page, require_login

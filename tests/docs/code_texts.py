@@ -50,7 +50,7 @@ WHOLE = (
     "runs/chains/calls.py", "runs/chains/children.py", "runs/chains/fanout.py", "runs/chains/steps.py",
     "runs/models/figures/anomalies.py", "runs/models/figures/dashboard.py", "runs/intake/checks.py", "runs/queue/budgets.py",
     "runs/queue/endings.py", "runs/queue/workers.py", "runs/loop/agent.py", "runs/loop/conversation.py",
-    "runs/loop/facts.py", "runs/loop/guards.py", "runs/models/budget.py", "runs/rules/policy.py", "runs/rules/provenance.py",
+    "runs/loop/facts.py", "runs/models/budget.py", "runs/rules/policy.py", "runs/rules/provenance.py",
     "runs/rules/stuck.py", "runs/rules/timing.py", "runs/schedules/occurrences.py", "runs/schedules/triggers.py",
     "runs/worker/recovery.py", "runs/worker/runner.py", "runs/api/consumers.py", "agents/http/deferred_response.py",
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from agents.tools import ToolCall, ToolResult
-from runs.calls import results
+from runs.calls import call_records
 from runs.calls.executor import ToolCallExecutor
 from runs.models import Run
 from runs.queue.leases import Lease
@@ -21,7 +21,7 @@ def fence(_cast: Cast) -> Iterator[None]:
         stack.enter_context(patch.object(Lease, "conditions", lambda _: {"status": Run.LIVE}))
         stack.enter_context(patch.object(Lease, "rows", lambda lease: Run.objects.live().filter(pk=lease.run_id)))
         stack.enter_context(patch.object(Lease, "check", lambda *_: None))
-        stack.enter_context(patch.object(results, "still_open", lambda _: {"outcome": ""}))
+        stack.enter_context(patch.object(call_records, "still_open", lambda _: {"outcome": ""}))
         yield
 
 

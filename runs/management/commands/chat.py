@@ -37,7 +37,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not broadcast.is_reachable():
-            logging.getLogger("runs.queue").setLevel(logging.ERROR)  # a missing broker does not matter here
+            # A missing broker does not matter here.
+            logging.getLogger("runs.queue").setLevel(logging.ERROR)
         user = self.person(options["user"])
         session = options["session"]
         if options["message"]:
@@ -50,17 +51,22 @@ class Command(BaseCommand):
 
     def person(self, name: str | None) -> Any:
         users = get_user_model().objects.filter(is_active=True)
-        superusers = users.filter(is_superuser=True).order_by("pk")
-        candidates = users.filter(normal_name=normal_name(name)) if name else superusers
-        if user := candidates.first():
-            return user
-        raise CommandError(
-            f"There is no user “{name}”." if name else "There is no administrator yet; name one with --user."
-        )
+        if name:
+            candidates = users.filter(normal_name=normal_name(name))
+            problem = f"There is no user “{name}”."
+        else:
+            candidates = users.filter(is_superuser=True).order_by("pk")
+            problem = "There is no administrator yet; name one with --user."
+        user = candidates.first()
+        if user is None:
+            raise CommandError(problem)
+        return user
 
     def read_line(self) -> str | None:
         try:
-            return input("> ") if sys.stdin.isatty() else next(sys.stdin, None)
+            if sys.stdin.isatty():
+                return input("> ")
+            return next(sys.stdin, None)
         except (EOFError, KeyboardInterrupt):
             return None
 
@@ -72,17 +78,21 @@ class Command(BaseCommand):
             )
         except MusterError as error:
             raise CommandError(f"{error} {error.hint}".strip())
+        run_id = str(acceptance.run.pk)
         if broadcast.is_reachable():
-            work = threading.Thread(target=execute_run_here, args=(str(acceptance.run.pk),))
+            # The events are shown here while another thread makes them.
+            work = threading.Thread(target=execute_run_here, args=(run_id,))
             work.start()
             asyncio.run(self.show(stream.in_batches(acceptance.run)))
             work.join()
-        else:  # nothing is served here: execute first, then print what happened
-            runner.execute_run(str(acceptance.run.pk))
+        else:
+            # Nothing is served here: execute first, then print what happened.
+            runner.execute_run(run_id)
             asyncio.run(self.show(iterate_stored_events(acceptance.run.pk, 0)))
         return acceptance.session
 
     async def show(self, batches: AsyncIterator[list[Frame]]) -> None:
+        # Characters of the reply that were printed as it was written.
         wrote = 0
         async for frame in (frame async for batch in batches for frame in batch):
             data = frame.data
@@ -95,15 +105,21 @@ class Command(BaseCommand):
                     self.stdout.write(f"\n[{data['name']} {data['arguments']}]")
                     wrote = 0
                 case "tool.finished" | "tool.denied":
-                    self.stdout.write(f"[→ {data.get('result') or data.get('error') or data.get('reason')}]")
+                    outcome = data.get("result") or data.get("error") or data.get("reason")
+                    self.stdout.write(f"[→ {outcome}]")
                 case "run.waiting":
                     self.stdout.write(f"\n[waits for {data['waiting_for']}]")
                     return
                 case "run.finished":
-                    reply = (data.get("reply") or {}).get("text", "")
-                    self.stdout.write("" if wrote and reply else reply)
-                    if data.get("error"):
-                        self.stdout.write(f"[{data['status']}: {data['error']['message']}]")
+                    self.show_end(data, is_written=bool(wrote))
+
+    def show_end(self, data: dict[str, Any], *, is_written: bool) -> None:
+        """The reply, unless it was printed as it was written, and what went wrong."""
+        reply = (data.get("reply") or {}).get("text", "")
+        # An empty text ends the line of a reply that was printed piece by piece.
+        self.stdout.write("" if is_written else reply)
+        if data.get("error"):
+            self.stdout.write(f"[{data['status']}: {data['error']['message']}]")
 
 
 def execute_run_here(run_id: str) -> None:

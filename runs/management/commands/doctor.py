@@ -18,6 +18,7 @@ from runs.models.figures import site
 from runs.queue import carriers, job_leases
 from runs.worker.ticker import TICKS
 
+# What to do about a carrier whose broker does not answer.
 HINTS = {
     "list": "`manage.py serve` starts an embedded Valkey; otherwise correct QUEUE_URL or BROKER_URL.",
     "postgres": "Start PostgreSQL, or correct DATABASE_URL.",
@@ -28,6 +29,7 @@ HINTS = {
 
 class Command(BaseCommand):
     help = "Test the sandbox with real attacks; check the servers, this machine, the workers and the backups."
+    # It reports what a check would stop at.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,12 +45,14 @@ class Command(BaseCommand):
             **servers(),
             "ticker": ticker(),
             "versions": list_versions(),
-            **(providers() if options["models"] else {}),
         }
+        if options["models"]:
+            report |= providers()
         if options["json"]:
             self.stdout.write(json.dumps(report, indent=2))
         else:
             self.stdout.write("\n".join(render_report(report)))
+        # For scripts and containers.
         if not is_well(report):
             sys.exit(1)
 
@@ -69,21 +73,24 @@ def check_database() -> dict[str, Any]:
 def check_tables() -> dict[str, Any]:
     """Whether the tables are those of this code; nothing of a database that does not answer."""
     try:
-        differences, waiting = tables.differences(), tables.list_waiting_migrations()
+        differences = tables.differences()
+        waiting = tables.list_waiting_migrations()
     except DatabaseError:
         return {}
     if differences:
         return {"tables": {"ok": False, "problem": tables.problem(differences), "hint": tables.way_out()}}
     if waiting:
+        problem = f"migrations are not applied: {', '.join(waiting)}"
         hint = "Run manage.py init_db, or start everything with `make run`."
-        return {"tables": {"ok": False, "problem": f"migrations are not applied: {', '.join(waiting)}", "hint": hint}}
+        return {"tables": {"ok": False, "problem": problem, "hint": hint}}
     return {"tables": {"ok": True}}
 
 
 def check_carrier() -> dict[str, Any]:
     """What wakes workers, and whether its broker answers within two seconds."""
     began = time.perf_counter()
-    if problem := carriers.current().problem():
+    problem = carriers.current().problem()
+    if problem:
         hint = f"Workers look by themselves meanwhile. {HINTS[settings.CARRIER]}"
         return {"ok": False, "kind": settings.CARRIER, "problem": problem, "hint": hint}
     return {"ok": True, "kind": settings.CARRIER, "ms": milliseconds_since(began)}
@@ -95,7 +102,9 @@ def ticker() -> dict[str, Any]:
         owner = job_leases.holder(TICKS)
     except DatabaseError:
         return {"worker": None, "hint": "The database does not answer."}
-    return {"worker": owner} if owner else {"worker": None, "hint": "No worker ticks: start one."}
+    if not owner:
+        return {"worker": None, "hint": "No worker ticks: start one."}
+    return {"worker": owner}
 
 
 def servers() -> dict[str, Any]:
@@ -109,12 +118,17 @@ def servers() -> dict[str, Any]:
 def providers() -> dict[str, Any]:
     """What the default models of the site's own providers can do: four short requests each."""
     rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
-    return {f"provider {row.name}": describe_trial(available_models.try_provider(row)) for row in rows}
+    parts: dict[str, Any] = {}
+    for row in rows:
+        trial = available_models.try_provider(row)
+        parts[f"provider {row.name}"] = describe_trial(trial)
+    return parts
 
 
 def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:
-    abilities = " ".join(one["message"] for one in trial["abilities"])
-    return {"ok": trial["ok"], "says": " ".join(filter(None, [trial["message"], trial["hint"], abilities]))}
+    sentences = [trial["message"], trial["hint"]]
+    sentences += [ability["message"] for ability in trial["abilities"]]
+    return {"ok": trial["ok"], "says": " ".join(filter(None, sentences))}
 
 
 def list_versions() -> dict[str, str]:
@@ -122,33 +136,54 @@ def list_versions() -> dict[str, str]:
 
 
 def milliseconds_since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 2)
+    milliseconds = (time.perf_counter() - began) * 1000
+    return round(milliseconds, 2)
 
 
 def is_well(report: dict[str, Any]) -> bool:
-    return report["sandbox"]["isolation"] != "none" and all(part.get("ok", True) for part in report.values())
+    if report["sandbox"]["isolation"] == "none":
+        return False
+    return all(part.get("ok", True) for part in report.values())
 
 
 def render_report(report: dict[str, Any]) -> list[str]:
     """The report for people."""
-    sandbox = report["sandbox"]
-    text = [f"Sandbox   isolation {sandbox['isolation']}   {sandbox['machine']}"]
+    lines = render_sandbox(report["sandbox"])
+    for name, part in report.items():
+        # The sandbox, the ticker and the versions have lines of their own.
+        if "ok" not in part:
+            continue
+        mark = "ok  " if part["ok"] else "FAIL"
+        lines.append(f"{name.capitalize():11} {mark} {render_facts(part)}")
+    ticker_name = report["ticker"]["worker"] or report["ticker"]["hint"]
+    lines.append(f"Ticker    {ticker_name}")
+    lines.append(f"Versions  {render_facts(report['versions'])}")
+    return lines
+
+
+def render_facts(part: dict[str, Any]) -> str:
+    facts = [f"{key} {value}" for key, value in part.items() if key != "ok"]
+    return "  ".join(facts)
+
+
+def render_sandbox(sandbox: dict[str, Any]) -> list[str]:
+    """Each layer and each attack, with the reason and a hint where one does not hold."""
+    lines = [f"Sandbox   isolation {sandbox['isolation']}   {sandbox['machine']}"]
     for kind, title in (("layer", "layers"), ("attack", "attacks, language layer off")):
         findings = [finding for finding in sandbox["findings"] if finding["kind"] == kind]
         held = sum(finding["ok"] for finding in findings)
-        text.append(f"  {title}: {held} of {len(findings)} hold")
+        lines.append(f"  {title}: {held} of {len(findings)} hold")
         for finding in findings:
-            mark = "ok  " if finding["ok"] else "FAIL" if finding["is_core"] else "miss"
             reason = f"  ({finding['reason']})" if finding["reason"] else ""
-            text.append(f"    {mark} {finding['name']}{reason}")
+            lines.append(f"    {choose_mark(finding)} {finding['name']}{reason}")
             if finding["hint"]:
-                text.append(f"         {finding['hint']}")
-    text += [f"  problem: {problem}" for problem in sandbox["problems"]]
-    for name, part in report.items():
-        if "ok" not in part:
-            continue
-        facts = "  ".join(f"{key} {value}" for key, value in part.items() if key != "ok")
-        text.append(f"{name.capitalize():11} {'ok  ' if part['ok'] else 'FAIL'} {facts}")
-    text.append("Ticker    " + (report["ticker"]["worker"] or report["ticker"]["hint"]))
-    text.append("Versions  " + "  ".join(f"{key} {value}" for key, value in report["versions"].items()))
-    return text
+                lines.append(f"         {finding['hint']}")
+    lines += [f"  problem: {problem}" for problem in sandbox["problems"]]
+    return lines
+
+
+def choose_mark(finding: dict[str, Any]) -> str:
+    """The sandbox works without what is only missing; a core that fails leaves it open."""
+    if finding["ok"]:
+        return "ok  "
+    return "FAIL" if finding["is_core"] else "miss"

@@ -7,11 +7,13 @@ from django.core.management.base import BaseCommand, CommandParser
 from agents.models import SiteHold
 from runs.worker import resuming
 
+# What becomes of runs of which nobody knows what they did after the backup.
 DOUBT = "end as failed (code restored): they may do something a second time"
 
 
 class Command(BaseCommand):
     help = "End the hold of a restored site; list the runs that end because they could repeat something."
+    # A restored site may be incomplete; this must work all the same.
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

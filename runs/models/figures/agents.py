@@ -15,7 +15,8 @@ from runs.models import Run, Schedule, Trigger
 from .earlier import build_first_id
 
 MONTH = timedelta(days=30)
-MOST = 200  # of each kind
+# Of each kind.
+MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ def months_of_chains(chains: Iterable[Chain], user: Any, now: datetime | None = 
 
 
 def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, now: datetime | None) -> dict[int, Month]:
-    since = build_first_id((now or clock.near()) - MONTH)
+    now = now or clock.near()
+    since = build_first_id(now - MONTH)
     targets = {f"{what}__in": [row.pk for row in rows]}
     runs = Run.objects.visible_to(user).filter(**targets, pk__gte=since).order_by()
     has_failed = Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])
@@ -58,18 +60,47 @@ def count_runs_by_target(what: str, rows: Iterable[Agent | Chain], user: Any, no
 
 def find_target_uses(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
     """[{"kind", "name"}]: what calls or starts this agent or chain, of the rows that this person can see."""
-    kind = str(row._meta.model_name)
+    uses = find_grants(row, user)
+    uses += find_steps(row, user)
+    uses += find_starters(row, user)
+    return uses
+
+
+def find_grants(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+    """The agents and chains that may call it as a tool."""
     tools = Tool.objects.filter(**row.listed_as())
+    is_of_agent = Q(agent__in=Agent.objects.visible_to(user))
+    is_of_chain = Q(chain__in=Chain.objects.visible_to(user))
     grants = ToolGrant.objects.filter(tool__in=tools).select_related("agent", "chain")
-    agents, chains = Agent.objects.visible_to(user), Chain.objects.visible_to(user)
-    granted = grants.filter(Q(agent__in=agents) | Q(chain__in=chains)).order_by("agent__name", "chain__name", "pk")
-    uses = [one("agent" if grant.agent else "chain", grant.agent or grant.chain) for grant in granted[:MOST]]
-    named = ChainStep.objects.filter(target_kind=kind, target=row.name, chain__in=chains)
-    steps = named.select_related("chain").order_by("chain__name", "pk")[:MOST]
-    uses += [{"kind": "step", "name": f"{step.chain.name}/{step.key}"} for step in steps if means(step.chain, row)]
+    grants = grants.filter(is_of_agent | is_of_chain).order_by("agent__name", "chain__name", "pk")
+    uses: list[dict[str, str]] = []
+    for grant in grants[:MOST]:
+        if grant.agent:
+            uses.append(one("agent", grant.agent))
+        else:
+            uses.append(one("chain", grant.chain))
+    return uses
+
+
+def find_steps(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+    """The steps of chains that name it."""
+    kind = str(row._meta.model_name)
+    chains = Chain.objects.visible_to(user)
+    steps = ChainStep.objects.filter(target_kind=kind, target=row.name, chain__in=chains)
+    uses: list[dict[str, str]] = []
+    for step in steps.select_related("chain").order_by("chain__name", "pk")[:MOST]:
+        if means(step.chain, row):
+            uses.append({"kind": "step", "name": f"{step.chain.name}/{step.key}"})
+    return uses
+
+
+def find_starters(row: Agent | Chain, user: Any) -> list[dict[str, str]]:
+    """The schedules and triggers that start it."""
+    target = {str(row._meta.model_name): row}
+    uses: list[dict[str, str]] = []
     for model in (Schedule, Trigger):
-        rows = model.objects.visible_to(user).filter(**{kind: row}).order_by("name")[:MOST]
-        uses += [one(model._meta.verbose_name_raw, start) for start in rows]
+        starters = model.objects.visible_to(user).filter(**target).order_by("name")
+        uses += [one(model._meta.verbose_name_raw, starter) for starter in starters[:MOST]]
     return uses
 
 

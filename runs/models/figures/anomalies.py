@@ -21,12 +21,17 @@ from runs.models import Run
 from . import money
 from .earlier import build_first_id
 
-DAYS = 14  # today and the days before
-FEWEST_RUNS, FEWEST_DAYS = 5, 3  # ended runs of a day that counts, and earlier days that count
+# Today and the days before.
+DAYS = 14
+# Ended runs of a day that counts.
+FEWEST_RUNS = 5
+# Earlier days that count.
+FEWEST_DAYS = 3
 DEVIATIONS = 3
 FAILED = (Run.Status.FAILED, Run.Status.EXPIRED)
 MEASURES = ("failures", "cost", "latency")
-LEAST = {  # smallest distance from the average: (absolute, as a factor)
+# Smallest distance from the average: (absolute, as a factor).
+LEAST = {
     "failures": (0.1, 1.0),
     "cost": (0.001, 2.0),
     "latency": (1.0, 2.0),
@@ -49,57 +54,76 @@ class Anomaly:
         if self.measure == "failures":
             return f"{self.value:.0%} of today's runs of “{self.agent}” failed; usually {self.usual:.0%} do."
         if self.measure == "cost":
-            value, usual = money.format_dollars(self.value), money.format_dollars(self.usual)
+            value = money.format_dollars(self.value)
+            usual = money.format_dollars(self.usual)
             return f"A run of “{self.agent}” costs {value} today; usually {usual}."
         return f"A run of “{self.agent}” takes {self.value:.1f} s today; usually {self.usual:.1f} s."
 
     def as_json(self) -> dict[str, Any]:
-        numbers = {name: round(getattr(self, name), 6) for name in ("value", "usual", "limit")}
-        return {"agent": self.agent, "measure": self.measure, **numbers, "runs": self.runs, "message": self.message}
+        return {
+            "agent": self.agent,
+            "measure": self.measure,
+            "value": round(self.value, 6),
+            "usual": round(self.usual, 6),
+            "limit": round(self.limit, 6),
+            "runs": self.runs,
+            "message": self.message,
+        }
 
 
 def today(runs: QuerySet[Run], now: datetime | None = None) -> list[Anomaly]:
     """The anomalies of these runs since midnight UTC. One query."""
     now = (now or clock.near()).astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    of_agents: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
-    for row in by_day(runs.filter(pk__gte=build_first_id(midnight - timedelta(days=DAYS - 1)))):
-        of_agents[row["agent_id"]][row["day"]] = row
-    anomalies = (anomaly for days in of_agents.values() for anomaly in unusual(days, midnight.date()))
+    start = midnight - timedelta(days=DAYS - 1)
+    days_by_agent: dict[Any, dict[Any, dict[str, Any]]] = defaultdict(dict)
+    for row in by_day(runs.filter(pk__gte=build_first_id(start))):
+        days_by_agent[row["agent_id"]][row["day"]] = row
+    anomalies: list[Anomaly] = []
+    for days in days_by_agent.values():
+        anomalies.extend(unusual(days, midnight.date()))
     return sorted(anomalies, key=lambda anomaly: (anomaly.agent, anomaly.measure))
 
 
 def by_day(runs: QuerySet[Run]) -> Any:
-    took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
+    """One row for each agent and day with enough runs: how many ended and failed, and averages."""
     ended = runs.order_by().filter(status__in=Run.DONE, agent__isnull=False).exclude(status=Run.Status.CANCELLED)
     ended = ended.exclude(trigger__in=[Run.Trigger.DRAFT, Run.Trigger.MEMORY])
-    return (
-        ended.values("agent_id", "agent__name", day=TruncDate("created_at", tzinfo=UTC))
-        .annotate(
-            runs=Count("pk"), failed=Count("pk", filter=Q(status__in=FAILED)), cost=Avg("cost"), latency=Avg(took)
-        )
-        .filter(runs__gte=FEWEST_RUNS)
+    groups = ended.values("agent_id", "agent__name", day=TruncDate("created_at", tzinfo=UTC))
+    took = ExpressionWrapper(F("finished_at") - F("created_at"), output_field=DurationField())
+    has_failed = Q(status__in=FAILED)
+    figures = groups.annotate(
+        runs=Count("pk"), failed=Count("pk", filter=has_failed), cost=Avg("cost"), latency=Avg(took)
     )
+    return figures.filter(runs__gte=FEWEST_RUNS)
 
 
 def unusual(days: dict[Any, dict[str, Any]], day: Any) -> Iterator[Anomaly]:
+    """What is unusual about one agent on that day."""
     now = days.get(day)
     earlier = [row for at, row in days.items() if at < day]
     if now is None or len(earlier) < FEWEST_DAYS:
         return
     for measure in MEASURES:
-        value, before = figure(now, measure), [figure(row, measure) for row in earlier]
+        value = figure(now, measure)
+        before = [figure(row, measure) for row in earlier]
         limit = compute_limit(measure, before)
         if value > limit:
             yield Anomaly(now["agent__name"], measure, value, mean(before), limit, now["runs"])
 
 
 def compute_limit(measure: str, before: Sequence[float]) -> float:
-    usual, (least, factor) = mean(before), LEAST[measure]
-    return max(usual + DEVIATIONS * pstdev(before), usual + least, usual * factor)
+    """The value above which a measure is unusual."""
+    usual = mean(before)
+    least, factor = LEAST[measure]
+    beyond_chance = usual + DEVIATIONS * pstdev(before)
+    # On days that are much alike, three deviations are nearly nothing.
+    return max(beyond_chance, usual + least, usual * factor)
 
 
 def figure(row: dict[str, Any], measure: str) -> float:
     if measure == "failures":
         return row["failed"] / row["runs"]
-    return row["latency"].total_seconds() if measure == "latency" else float(row["cost"])
+    if measure == "latency":
+        return row["latency"].total_seconds()
+    return float(row["cost"])

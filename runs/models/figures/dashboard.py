@@ -18,9 +18,12 @@ from runs.models import Run, ToolCallRecord
 from . import money
 from .earlier import build_first_id, counted_before
 
+# Days of the history, today included.
 DAYS = 14
-RECENT = 500  # the newest runs used for latency
-CALLS = 1000  # the newest calls used to find failing tools
+# The newest runs used for latency.
+RECENT = 500
+# The newest calls used to find failing tools.
+CALLS = 1000
 ENDED_BADLY = ("failed", "expired", "partial")
 
 
@@ -44,7 +47,9 @@ class Day:
 
     @property
     def error_rate(self) -> float:
-        return self.failed / self.ended if self.ended else 0.0
+        if not self.ended:
+            return 0.0
+        return self.failed / self.ended
 
 
 @dataclass
@@ -72,82 +77,120 @@ def history(runs: QuerySet[Run], now: datetime | None = None) -> History:
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     start = today - timedelta(days=DAYS - 1)
     counted_at, earlier = counted_before(runs, start, today, now, group_runs_by_day, name="dashboard")
-    rows = [*earlier, *group_runs_by_day(runs.filter(pk__gte=build_first_id(today)))]
-    days = {day.date: day for day in (Day(start.date() + timedelta(days=number)) for number in range(DAYS))}
+    of_today = group_runs_by_day(runs.filter(pk__gte=build_first_id(today)))
+    days = build_empty_days(start.date())
     agents: dict[int, dict[str, Any]] = defaultdict(lambda: {"count": 0, "failed": 0, "cost": Decimal(0)})
-    for row in rows:
+    for row in [*earlier, *of_today]:
+        cost = row["cost"] or 0
+        # The id of a run and its time of creation may lie on two sides of midnight.
         day = days.setdefault(row["day"], Day(row["day"]))
         day.counts[row["status"]] += row["count"]
-        day.cost += row["cost"] or 0
+        day.cost += cost
         if row["agent_id"]:
             agent = agents[row["agent_id"]]
             agent["count"] += row["count"]
-            agent["cost"] += row["cost"] or 0
-            agent["failed"] += row["count"] if row["status"] in ENDED_BADLY else 0
-    return History([days[day] for day in sorted(days)][-DAYS:], busiest(agents), counted_at)
+            agent["cost"] += cost
+            if row["status"] in ENDED_BADLY:
+                agent["failed"] += row["count"]
+    in_order = [days[day] for day in sorted(days)]
+    return History(in_order[-DAYS:], busiest(agents), counted_at)
+
+
+def build_empty_days(start: date) -> dict[date, Day]:
+    """DAYS days, also those without runs."""
+    days: dict[date, Day] = {}
+    for number in range(DAYS):
+        day = start + timedelta(days=number)
+        days[day] = Day(day)
+    return days
 
 
 def group_runs_by_day(runs: QuerySet[Run]) -> Any:
-    groups = runs.order_by().values("status", "agent_id", day=TruncDate("created_at"))
+    day = TruncDate("created_at")
+    groups = runs.order_by().values("status", "agent_id", day=day)
     return groups.annotate(count=Count("pk"), cost=Sum("cost"))
 
 
 def busiest(agents: dict[int, dict[str, Any]], count: int = 6) -> list[dict[str, Any]]:
     """The most active ones, with their names: only these are looked up."""
-    most = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
-    names = dict(Agent.objects.filter(pk__in=most).values_list("pk", "name"))
-    return [{"name": names[pk], **agents[pk]} for pk in most if pk in names]
+    most_active = sorted(agents, key=lambda pk: -agents[pk]["count"])[:count]
+    names = dict(Agent.objects.filter(pk__in=most_active).values_list("pk", "name"))
+    rows: list[dict[str, Any]] = []
+    for pk in most_active:
+        # It may have been deleted since.
+        if pk in names:
+            rows.append({"name": names[pk], **agents[pk]})
+    return rows
 
 
 def latency(runs: QuerySet[Run]) -> dict[str, float | None]:
     """Seconds from start to end over the newest ended runs: {"p50", "p95", "queue_p50"}."""
     ended = runs.filter(finished_at__isnull=False).order_by("-pk")
-    times = list(ended.values_list("created_at", "started_at", "finished_at")[:RECENT])
-    whole = sorted((finished - created).total_seconds() for created, _, finished in times)
-    queued = sorted((started - created).total_seconds() for created, started, _ in times if started)
+    whole: list[float] = []
+    queued: list[float] = []
+    for created, started, finished in ended.values_list("created_at", "started_at", "finished_at")[:RECENT]:
+        whole.append((finished - created).total_seconds())
+        # A run that was cancelled in the queue never started.
+        if started:
+            queued.append((started - created).total_seconds())
+    whole.sort()
+    queued.sort()
     return {"p50": quantile(whole, 0.5), "p95": quantile(whole, 0.95), "queue_p50": quantile(queued, 0.5)}
 
 
 def quantile(ordered: list[float], share: float) -> float | None:
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else None
+    if not ordered:
+        return None
+    rank = math.ceil(share * len(ordered))
+    last = len(ordered) - 1
+    return ordered[min(last, rank - 1)]
 
 
 def failing_tools(runs: QuerySet[Run], everyone: bool, user: Any) -> list[dict[str, Any]]:
     """Tools with failures among the newest calls: name, calls, failed, share."""
-    calls = ToolCallRecord.objects.all() if everyone else ToolCallRecord.objects.filter(run__principal_id=user.pk)
-    newest = calls.order_by("-pk").values_list("name", "outcome")[:CALLS]
+    calls = ToolCallRecord.objects.all()
+    if not everyone:
+        calls = calls.filter(run__principal_id=user.pk)
     totals: Counter = Counter()
     failures: Counter = Counter()
-    for name, outcome in newest:
+    for name, outcome in calls.order_by("-pk").values_list("name", "outcome")[:CALLS]:
         totals[name] += 1
-        failures[name] += outcome in ("failed", "unknown")
-    worst = [
-        {"name": name, "calls": totals[name], "failed": count, "share": count / totals[name]}
-        for name, count in failures.items()
-        if count
-    ]
-    return sorted(worst, key=lambda tool: (-tool["failed"], tool["name"]))[:6]
+        if outcome in ("failed", "unknown"):
+            failures[name] += 1
+    worst: list[dict[str, Any]] = []
+    for name, count in failures.items():
+        worst.append({"name": name, "calls": totals[name], "failed": count, "share": count / totals[name]})
+    worst.sort(key=lambda tool: (-tool["failed"], tool["name"]))
+    return worst[:6]
 
 
 def live_counts(runs: Any) -> dict[str, int]:
     """The numbers of queued, running and waiting runs."""
-    counted = dict(runs.live().order_by().values_list("status").annotate(count=Count("pk")))
-    return {status: counted.get(status, 0) for status in Run.LIVE}
+    rows = runs.live().order_by().values_list("status").annotate(count=Count("pk"))
+    counts = dict(rows)
+    return {status: counts.get(status, 0) for status in Run.LIVE}
 
 
 def anomalies(days: list[Day]) -> list[str]:
     """Sentences about today if error rate or cost differ by more than three standard deviations
     from earlier days.
     """
-    before, today = [day for day in days[:-1] if day.total], days[-1]
+    before = [day for day in days[:-1] if day.total]
+    today = days[-1]
     if len(before) < 3 or not today.total:
         return []
     sentences = []
     rates = [day.error_rate for day in before]
-    if today.ended >= 5 and today.error_rate > max(mean(rates) + 3 * pstdev(rates), mean(rates) + 0.1):
-        sentences.append(f"{today.error_rate:.0%} of today's runs failed; usually {mean(rates):.0%} do.")
+    usual_rate = mean(rates)
+    rate_limit = max(usual_rate + 3 * pstdev(rates), usual_rate + 0.1)
+    # Of fewer runs, one failure is a large share.
+    if today.ended >= 5 and today.error_rate > rate_limit:
+        sentences.append(f"{today.error_rate:.0%} of today's runs failed; usually {usual_rate:.0%} do.")
     costs = [float(day.cost) for day in before]
-    if float(today.cost) > max(mean(costs) + 3 * pstdev(costs), 2 * mean(costs), 0.01):
-        usual = money.format_dollars(mean(costs))
-        sentences.append(f"Today's runs cost {money.format_dollars(today.cost)}; usually {usual} a day.")
+    usual_cost = mean(costs)
+    cost_limit = max(usual_cost + 3 * pstdev(costs), 2 * usual_cost, 0.01)
+    if float(today.cost) > cost_limit:
+        cost = money.format_dollars(today.cost)
+        usual = money.format_dollars(usual_cost)
+        sentences.append(f"Today's runs cost {cost}; usually {usual} a day.")
     return sentences

@@ -13,6 +13,7 @@ from runs.models import Run
 
 Rows = list[dict[str, Any]]
 Count = Callable[[QuerySet[Run]], Iterable[dict[str, Any]]]
+# For five minutes: what is shown is that old at most.
 _kept: TTLCache[Any, tuple[datetime, Rows]] = TTLCache(256, 300.0)
 _lock = Lock()
 
@@ -21,7 +22,9 @@ def build_first_id(moment: datetime) -> UUID:
     """The smallest UUIDv7 of that millisecond: ids are ordered by time, so the key serves as an
     index on time.
     """
-    return UUID(int=int(moment.timestamp() * 1000) << 80)
+    milliseconds = int(moment.timestamp() * 1000)
+    # They are the first 48 of 128 bits.
+    return UUID(int=milliseconds << 80)
 
 
 def counted_before(

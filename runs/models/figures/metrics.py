@@ -17,7 +17,8 @@ from .earlier import build_first_id
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 RECENT = timedelta(minutes=5)
-METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}  # a caller may send any other word
+# A caller may send any other word, and each would be a figure of its own.
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 REQUESTS = Counter("muster_http_requests", "Requests answered.", ["method", "route", "status"])
 SECONDS = Histogram(
     "muster_http_request_seconds",
@@ -28,7 +29,8 @@ SECONDS = Histogram(
 
 
 def observe_request(method: str, route: str, status: int, seconds: float) -> None:
-    REQUESTS.labels(method if method in METHODS else "other", route, str(status)).inc()
+    known_method = method if method in METHODS else "other"
+    REQUESTS.labels(known_method, route, str(status)).inc()
     SECONDS.labels(route).observe(seconds)
 
 
@@ -66,8 +68,11 @@ def by_status(name: str, text: str, runs: QuerySet[Run]) -> GaugeMetricFamily:
 
 
 def age_of_oldest_queued(now: datetime) -> float:
-    oldest = Run.objects.live().filter(status=Run.Status.QUEUED).aggregate(at=Min("created_at"))["at"]
-    return (now - oldest).total_seconds() if oldest else 0.0
+    queued = Run.objects.live().filter(status=Run.Status.QUEUED)
+    oldest = queued.aggregate(at=Min("created_at"))["at"]
+    if oldest is None:
+        return 0.0
+    return (now - oldest).total_seconds()
 
 
 REGISTRY.register(Rows())

@@ -4,7 +4,8 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
 CENT = Decimal("0.01")
-LEAST = Decimal("0.000001")  # smaller amounts are shown as less than this
+# Smaller amounts are shown as less than this.
+LEAST = Decimal("0.000001")
 
 
 def format_dollars(value: Any) -> str:

@@ -14,10 +14,13 @@ from plumbing import clock
 from plumbing.broker.servers import is_clustered
 from runs.models import Run, StepRun, Worker
 
+# More than this is no matter of the network any more.
 SKEW_S = 2.0
-DESCRIPTORS = 4096  # fewer than this are soon used up
+# Fewer than this are soon used up.
+DESCRIPTORS = 4096
 FREE_MB = 100
 BACKUP_AGE = timedelta(days=2)
+# Workers of two releases side by side are an upgrade for so long; then the older ones were forgotten.
 UPGRADED_IN = timedelta(hours=1)
 
 
@@ -39,9 +42,10 @@ def report_site() -> dict[str, dict[str, Any]]:
 
 def skew(now: datetime | None = None) -> dict[str, Any]:
     """Seconds by which this machine's clock is ahead of the database's. Leases do not depend on it; tokens do."""
-    ahead = ((now or timezone.now()) - clock.now()).total_seconds()
+    here = now or timezone.now()
+    ahead_s = (here - clock.now()).total_seconds()
     hint = "Set the clock of this machine with NTP: it differs from that of the database."
-    return part(abs(ahead) < SKEW_S, hint, ahead_s=round(ahead, 3))
+    return part(abs(ahead_s) < SKEW_S, hint, ahead_s=round(ahead_s, 3))
 
 
 def connections() -> dict[str, Any]:
@@ -53,8 +57,10 @@ def connections() -> dict[str, Any]:
             "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
         )
         (allowed,) = cursor.fetchone()
-    pool = (connection.settings_dict["OPTIONS"].get("pool") or {}).get("max_size", 1)
-    programs = Worker.objects.alive().count() + 1  # and at least one web server
+    options = connection.settings_dict["OPTIONS"].get("pool") or {}
+    pool = options.get("max_size", 1)
+    # All workers, and at least one web server.
+    programs = Worker.objects.alive().count() + 1
     hint = "Raise max_connections of PostgreSQL, or lower DATABASE_POOL."
     return part(pool * programs <= allowed, hint, allowed=allowed, pool=pool, programs=programs)
 
@@ -72,8 +78,9 @@ def transactions() -> dict[str, Any]:
 
 def redis_servers() -> dict[str, Any]:
     """A server of a Redis Cluster needs an address with cluster://, which finds the one that has Muster's keys."""
-    urls = {"QUEUE_URL": settings.QUEUE_URL if settings.CARRIER == "list" else "", "CHANNEL_URL": settings.CHANNEL_URL,
-            "CACHE_URL": settings.CACHE_URL}  # fmt: skip
+    urls = {"CHANNEL_URL": settings.CHANNEL_URL, "CACHE_URL": settings.CACHE_URL}
+    if settings.CARRIER == "list":
+        urls = {"QUEUE_URL": settings.QUEUE_URL, **urls}
     clustered = [name for name, url in urls.items() if url and is_clustered(url)]
     hint = "Write cluster://host1:6379,host2:6379 for a Redis Cluster."
     return part(not clustered, hint, clustered=", ".join(clustered) or "none")
@@ -83,32 +90,46 @@ def descriptors() -> dict[str, Any]:
     """The limit of open files as `serve` would raise it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_enough = hard == resource.RLIM_INFINITY or hard >= DESCRIPTORS
-    return part(is_enough, "Set LimitNOFILE=65536 in the unit, or ulimits of the container.", limit=hard)
+    hint = "Set LimitNOFILE=65536 in the unit, or ulimits of the container."
+    return part(is_enough, hint, limit=hard)
 
 
 def disk() -> dict[str, Any]:
     """Free megabytes where the data directory and the files are."""
-    places = {"data": settings.DATA_DIR, "files": settings.FILES_DIR}
-    free = {name: shutil.disk_usage(place).free >> 20 for name, place in places.items() if place.exists()}
-    return part(min(free.values(), default=0) >= FREE_MB, "Make room on this disk.", **free)
+    free: dict[str, int] = {}
+    for name, place in (("data", settings.DATA_DIR), ("files", settings.FILES_DIR)):
+        if place.exists():
+            free[name] = shutil.disk_usage(place).free >> 20
+    least = min(free.values(), default=0)
+    return part(least >= FREE_MB, "Make room on this disk.", **free)
 
 
 def workers() -> dict[str, Any]:
     """Those that were seen lately, by release. Different ones side by side are an upgrade that has not ended."""
+    # In the order in which each release was first started.
     releases: dict[str, list[Worker]] = {}
     for worker in Worker.objects.alive().order_by("started_at"):
         releases.setdefault(worker.release, []).append(worker)
-    *older, newest = sorted(releases.values(), key=lambda group: group[0].started_at) or [[]]
-    seen = "; ".join(f"{join_worker_names(group)} ({group[0].release or 'unknown'})" for group in releases.values())
-    is_long = bool(older) and clock.near() - newest[0].started_at > UPGRADED_IN
+    seen = [f"{join_worker_names(group)} ({release or 'unknown'})" for release, group in releases.items()]
+    hints: list[str] = []
+    outdated = find_outdated_workers(list(releases.values()))
+    if outdated:
+        names = join_worker_names(outdated)
+        hints.append(f"Restart {names}: a newer release has run beside it for over an hour.")
     runs = left_to_newer()
-    hints = [
-        f"Restart {join_worker_names(sum(older, []))}: a newer release has run beside it for over an hour."
-        if is_long
-        else "",
-        f"Update the workers: {runs} queued runs are of definitions that a newer Muster published." if runs else "",
-    ]
-    return part(not any(hints), " ".join(filter(None, hints)), seen=seen or "none")
+    if runs:
+        hints.append(f"Update the workers: {runs} queued runs are of definitions that a newer Muster published.")
+    return part(not hints, " ".join(hints), seen="; ".join(seen) or "none")
+
+
+def find_outdated_workers(groups: list[list[Worker]]) -> list[Worker]:
+    """The workers of older releases, if the newest one has been there for so long that an upgrade should have ended."""
+    if len(groups) < 2:
+        return []
+    *older, newest = groups
+    if clock.near() - newest[0].started_at <= UPGRADED_IN:
+        return []
+    return [worker for group in older for worker in group]
 
 
 def join_worker_names(group: list[Worker]) -> str:
@@ -118,8 +139,10 @@ def join_worker_names(group: list[Worker]) -> str:
 def left_to_newer() -> int:
     """Runs that wait for a worker that reads a newer format than all that live."""
     served = Worker.objects.alive().served()
-    waiting = Run.objects.filter(place__isnull=False, needs__gt=max(served.values(), default=0)).order_by()
-    return waiting.count() if served else 0
+    if not served:
+        return 0
+    newest_format = max(served.values())
+    return Run.objects.filter(place__isnull=False, needs__gt=newest_format).order_by().count()
 
 
 def pools() -> dict[str, Any]:
@@ -127,8 +150,11 @@ def pools() -> dict[str, Any]:
     long_ago = clock.near() - timedelta(seconds=settings.LEASE_S)
     runs = Run.objects.filter(place__isnull=False, queued_at__lt=long_ago).order_by()
     steps = StepRun.objects.filter(place__isnull=False).order_by()
-    waiting = {name for rows in (runs, steps) for name in rows.values_list("pool", flat=True).distinct()}
-    unserved = sorted(waiting - Worker.objects.alive().served().keys())
+    waiting: set[str] = set()
+    for rows in (runs, steps):
+        waiting.update(rows.values_list("pool", flat=True).distinct())
+    served = Worker.objects.alive().served()
+    unserved = sorted(waiting - served.keys())
     hint = "Start a worker with these pools in MUSTER_WORKER_POOLS."
     return part(not unserved, hint, unserved=", ".join(unserved) or "none")
 
@@ -139,7 +165,8 @@ def backup() -> dict[str, Any]:
     if event is None:
         return {"ok": True, "latest": "none by manage.py backup"}
     age = clock.near() - event.at
-    return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=round(age.total_seconds() / 3600, 1))
+    hours = round(age.total_seconds() / 3600, 1)
+    return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=hours)
 
 
 def check_site_hold() -> dict[str, Any]:
@@ -149,4 +176,6 @@ def check_site_hold() -> dict[str, Any]:
 
 
 def part(ok: bool, hint: str, **facts: Any) -> dict[str, Any]:
-    return {"ok": ok, **facts} if ok else {"ok": False, **facts, "hint": hint}
+    if ok:
+        return {"ok": True, **facts}
+    return {"ok": False, **facts, "hint": hint}

@@ -9,13 +9,16 @@ from typing import Any
 from django.db.models import F, FloatField, Func, TextField
 from django.db.models.functions import Cast, Left
 
-DAY, HOUR = 10, 13  # characters of a time as databases write it, in UTC: “2026-06-01 08:00:00.123456”
+# Characters of a time as databases write it, in UTC: “2026-06-01 08:00:00.123456”.
+DAY = 10
+HOUR = 13
 
 
 class Seconds(Func):
     """Seconds from the second time to the first; on SQLite right to a ten-thousandth."""
 
-    template, arg_joiner = "EXTRACT(EPOCH FROM (%(expressions)s))", " - "
+    template = "EXTRACT(EPOCH FROM (%(expressions)s))"
+    arg_joiner = " - "
     output_field = FloatField()
 
     def as_sqlite(self, compiler: Any, connection: Any, **more: Any) -> Any:
@@ -26,4 +29,5 @@ class Seconds(Func):
 
 def truncate_time(name: str, length: int) -> Left:
     """The DAY or HOUR of the time in this column, as text."""
-    return Left(Cast(F(name), TextField()), length)
+    text = Cast(F(name), TextField())
+    return Left(text, length)

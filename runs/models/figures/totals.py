@@ -26,18 +26,14 @@ class Usage:
     cost: Decimal = Decimal(0)
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost + other.cost,
-        )
+        input_tokens = self.input_tokens + other.input_tokens
+        output_tokens = self.output_tokens + other.output_tokens
+        return Usage(input_tokens, output_tokens, self.cost + other.cost)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost": f"{Decimal(self.cost).normalize():f}",
-        }
+        # `:f` writes small amounts without an exponent.
+        cost = f"{Decimal(self.cost).normalize():f}"
+        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens, "cost": cost}
 
 
 NOTHING = Usage()
@@ -52,31 +48,39 @@ def of_all(runs: Sequence[Run]) -> dict[UUID, Usage]:
     """The usage of each run, by id: one query for chains at the top of their tree, and one for each
     further level below nested chains.
     """
-    usages = {run.pk: Usage(run.input_tokens, run.output_tokens, Decimal(run.cost)) for run in runs}
     chains = [run for run in runs if run.chain_version_id]
-    below = below_roots([run.pk for run in chains if run.root_id is None])
-    below |= below_nested([run.pk for run in chains if run.root_id is not None])
-    return {pk: own + below.get(pk, NOTHING) for pk, own in usages.items()}
+    return add_usage_below(runs, chains)
 
 
 def with_children(runs: Sequence[Run]) -> dict[UUID, Usage]:
     """As `of_all`, but the runs that an agent's run started count too. For pages: the API's usage of
     an agent's run is its own.
     """
-    own = {run.pk: Usage(run.input_tokens, run.output_tokens, Decimal(run.cost)) for run in runs}
-    below = below_roots([run.pk for run in runs if run.root_id is None])
-    below |= below_nested([run.pk for run in runs if run.root_id is not None])
-    return {pk: used + below.get(pk, NOTHING) for pk, used in own.items()}
+    return add_usage_below(runs, runs)
+
+
+def add_usage_below(runs: Sequence[Run], parents: Sequence[Run]) -> dict[UUID, Usage]:
+    """The usage of each run; of the `parents` among them with that of the runs below."""
+    below = below_roots([run.pk for run in parents if run.root_id is None])
+    below |= below_nested([run.pk for run in parents if run.root_id is not None])
+    usages: dict[UUID, Usage] = {}
+    for run in runs:
+        own = Usage(run.input_tokens, run.output_tokens, Decimal(run.cost))
+        usages[run.pk] = own + below.get(run.pk, NOTHING)
+    return usages
 
 
 def below_roots(ids: list[UUID]) -> dict[UUID, Usage]:
-    return sum_usage(Run.objects.filter(root_id__in=ids), "root_id") if ids else {}
+    if not ids:
+        return {}
+    return sum_usage(Run.objects.filter(root_id__in=ids), "root_id")
 
 
 def below_nested(ids: list[UUID]) -> dict[UUID, Usage]:
     """Level by level: a level has at most as many rows as the chain's steps have items."""
     sums: dict[UUID, Usage] = defaultdict(lambda: NOTHING)
-    tops = {pk: pk for pk in ids}  # each run of a level → the chain's run it counts for
+    # Each run of a level, and the chain's run that it counts for.
+    tops = {pk: pk for pk in ids}
     while tops:
         children = Run.objects.filter(parent_id__in=list(tops))
         for parent, usage in sum_usage(children, "parent_id").items():
@@ -87,6 +91,8 @@ def below_nested(ids: list[UUID]) -> dict[UUID, Usage]:
 
 
 def sum_usage(runs: QuerySet[Run], by: str) -> dict[UUID, Usage]:
-    sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost")}
-    rows = runs.order_by().values_list(by).annotate(**{f"all_{name}": total for name, total in sums.items()})
-    return {pk: Usage(*used) for pk, *used in rows}
+    rows = runs.order_by().values_list(by)
+    totals = rows.annotate(
+        all_input_tokens=Sum("input_tokens"), all_output_tokens=Sum("output_tokens"), all_cost=Sum("cost")
+    )
+    return {pk: Usage(*used) for pk, *used in totals}

@@ -20,29 +20,28 @@ def build_usage_table(runs: QuerySet[Run], *, by: str, since: datetime, until: d
     runs = runs.filter(created_at__gte=since, created_at__lt=until)
     if by == "day":
         runs = runs.annotate(day=TruncDate("created_at"))
-    rows = (
-        runs.order_by()
-        .values(column)
-        .annotate(
-            runs=Count("pk"),
-            failed=Count("pk", filter=Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])),
-            tokens_in=Sum("input_tokens"),
-            tokens_out=Sum("output_tokens"),
-            spent=Sum("cost"),
-            turns_each=Avg(F("turns")),
-        )
-        .order_by(column)
+    has_failed = Q(status__in=[Run.Status.FAILED, Run.Status.EXPIRED])
+    groups = runs.order_by().values(column)
+    figures = groups.annotate(
+        runs=Count("pk"),
+        failed=Count("pk", filter=has_failed),
+        tokens_in=Sum("input_tokens"),
+        tokens_out=Sum("output_tokens"),
+        spent=Sum("cost"),
+        turns_each=Avg(F("turns")),
     )
-    return [as_row(row, by, column) for row in rows]
+    return [as_row(row, by, column) for row in figures.order_by(column)]
 
 
 def as_row(row: dict[str, Any], by: str, column: str) -> dict[str, Any]:
+    group = row[column]
+    cost = row["spent"] or Decimal(0)
     return {
-        by: str(row[column]) if row[column] is not None else None,
+        by: None if group is None else str(group),
         "runs": row["runs"],
         "failed": row["failed"],
         "input_tokens": row["tokens_in"] or 0,
         "output_tokens": row["tokens_out"] or 0,
-        "cost": str((row["spent"] or Decimal(0)).normalize()),
+        "cost": str(cost.normalize()),
         "turns": round(row["turns_each"] or 0, 2),
     }

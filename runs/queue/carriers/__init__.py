@@ -24,7 +24,8 @@ class Carrier(Protocol):
     because its broker is away.
     """
 
-    wakes_one: bool  # a wake-up reaches one worker only, which passes it on while it has no room
+    # A wake-up reaches one worker only, which passes it on while it has no room.
+    wakes_one: bool
 
     def ring(self, pool: str) -> bool:
         """Wake a worker that serves this pool (several may wake). Called after the commit of the
@@ -50,7 +51,8 @@ CARRIERS = {
     "celery": "runs.queue.carriers.celery_broker.CeleryBroker",
     "temporal": "runs.queue.carriers.temporal.Temporal",
 }
-PAUSES_S = (0.05, 0.2, 1.0, 2.0)  # seconds between attempts to reach a broker that is away
+# Seconds between attempts to reach a broker that is away.
+PAUSES_S = (0.05, 0.2, 1.0, 2.0)
 
 
 def current() -> Carrier:
@@ -59,7 +61,8 @@ def current() -> Carrier:
 
 @cache
 def get_carrier(name: str) -> Carrier:
-    return import_string(CARRIERS[name])()
+    carrier_class = import_string(CARRIERS[name])
+    return carrier_class()
 
 
 def keep_hearing(
@@ -85,4 +88,6 @@ def keep_hearing(
 
 def pause_after_failures(failures: int, stopping: threading.Event) -> None:
     """Wait before attempt number `failures` + 1."""
-    stopping.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])
+    # After many failures, the longest pause.
+    place = min(failures, len(PAUSES_S)) - 1
+    stopping.wait(PAUSES_S[place])

@@ -19,13 +19,18 @@ from kombu.exceptions import KombuError
 from . import Bell, keep_hearing
 
 log = logging.getLogger(__name__)
-LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
+# Seconds that one call listens; a stop is noticed after that.
+LISTEN_S = 1.0
 HEARTBEAT_S = 30
-OLD_S = 60.0  # older wake-ups say nothing: workers have looked since
-POOL = 32  # connections of a process
-MOST = 1000  # wake-ups that wait, where the broker can limit them
+# Older wake-ups say nothing: workers have looked since.
+OLD_S = 60.0
+# Connections of a process.
+POOL = 32
+# Wake-ups that wait, where the broker can limit them.
+MOST = 1000
 QUICK = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.1}
-AWAY = (KombuError, OSError)  # the broker's own errors are added to these
+# The broker's own errors are added to these.
+AWAY = (KombuError, OSError)
 
 
 class CeleryBroker:
@@ -33,7 +38,8 @@ class CeleryBroker:
 
     def __init__(self, app: Celery | None = None) -> None:
         self.app: Any = app or application()
-        with self.app.connection_for_write() as line:  # connects to nothing yet
+        # This connects to nothing yet.
+        with self.app.connection_for_write() as line:
             self.away = (*AWAY, *line.connection_errors, *line.channel_errors)
 
     def ring(self, pool: str) -> bool:
@@ -92,7 +98,8 @@ def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading
             bell(pool)
         message.ack()
 
-    with Consumer(line, queues=list(map(build_wake_queue, pools)), callbacks=[ring], accept=["json"], prefetch_count=1):
+    queues = [build_wake_queue(pool) for pool in pools]
+    with Consumer(line, queues=queues, callbacks=[ring], accept=["json"], prefetch_count=1):
         while not stopping.is_set():
             try:
                 line.drain_events(timeout=LISTEN_S)
@@ -102,4 +109,5 @@ def hear(line: Connection, pools: Sequence[str], bell: Bell, stopping: threading
 
 
 def build_wake_queue(pool: str) -> Queue:
-    return Queue(f"muster.wake.{pool}", routing_key=f"muster.wake.{pool}", durable=True, max_length=MOST)
+    name = f"muster.wake.{pool}"
+    return Queue(name, routing_key=name, durable=True, max_length=MOST)

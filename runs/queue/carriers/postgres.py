@@ -14,8 +14,10 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from . import Bell, keep_hearing
 
 log = logging.getLogger(__name__)
-CHANNEL = "muster_ready"  # the payload is the pool
-LISTEN_S = 1.0  # seconds that one call listens; a stop is noticed after that
+# The payload is the pool.
+CHANNEL = "muster_ready"
+# Seconds that one call listens; a stop is noticed after that.
+LISTEN_S = 1.0
 
 
 class Notify:
@@ -31,9 +33,13 @@ class Notify:
         return True
 
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
-        import psycopg  # not installed where only SQLite is used
+        # Not installed where only SQLite is used.
+        import psycopg
 
-        keep_hearing(connect_listener, lambda line: hear(line, pools, bell, stopping), (psycopg.Error,), stopping)
+        def listen_on(line: Any) -> None:
+            hear(line, pools, bell, stopping)
+
+        keep_hearing(connect_listener, listen_on, (psycopg.Error,), stopping)
 
     def problem(self) -> str:
         try:

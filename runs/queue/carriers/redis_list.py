@@ -13,8 +13,10 @@ from plumbing.broker.line import Line
 from . import Bell, pause_after_failures
 
 log = logging.getLogger(__name__)
-LISTEN_S = 1  # seconds that one call listens; a stop is noticed after that
-MOST = 64  # wake-ups that wait: further ones would say nothing new
+# Seconds that one call listens; a stop is noticed after that.
+LISTEN_S = 1
+# Wake-ups that wait: further ones would say nothing new.
+MOST = 64
 
 
 class RedisList:
@@ -34,6 +36,7 @@ class RedisList:
 
     def listen(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
         pool_of = {name_ready_list(pool): pool for pool in pools}
+        # A connection of its own: this one waits most of the time.
         broker = Line(settings.QUEUE_URL, timeout_s=LISTEN_S + 2)
         failures = 0
         while not stopping.is_set():

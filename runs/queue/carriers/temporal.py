@@ -28,9 +28,11 @@ from . import Bell, pause_after_failures
 
 log = logging.getLogger(__name__)
 ANSWERS_WITHIN_S = 2.0
-OLD_S = 60  # a wake-up that nobody took within this time ends: workers have looked since
+# A wake-up that nobody took within this time ends: workers have looked since.
+OLD_S = 60
 BEAT_S = 10
-MOST = 1000  # wake-ups of a process that are open at a time
+# Wake-ups of a process that are open at a time.
+MOST = 1000
 AWAY = (RPCError, TemporalError, RuntimeError, TooLate, OSError)
 
 
@@ -67,10 +69,12 @@ class Temporal:
 
     async def start(self, pool: str) -> None:
         client = await self.connected()
+        # Numbers come round: a wake-up that is still open is not started a second time.
+        number = next(self.numbers) % MOST
         await client.start_workflow(
             "muster-wake",
             pool,
-            id=f"muster-{pool}-{id(self)}-{next(self.numbers) % MOST}",
+            id=f"muster-{pool}-{id(self)}-{number}",
             task_queue=name_task_queue(pool),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
@@ -94,7 +98,8 @@ class Temporal:
         failures = 0
         while not stopping.is_set():
             try:
-                asyncio.run_coroutine_threadsafe(self.hear(pools, bell, stopping), self.loop).result()
+                hearing = asyncio.run_coroutine_threadsafe(self.hear(pools, bell, stopping), self.loop)
+                hearing.result()
             except AWAY as error:
                 failures += 1
                 log.warning("Cannot listen for work: %s", error)
@@ -102,24 +107,27 @@ class Temporal:
 
     async def hear(self, pools: Sequence[str], bell: Bell, stopping: threading.Event) -> None:
         """One Temporal worker for each pool, until the worker stops. Only activities run on threads."""
-        client = await asyncio.wait_for(
-            connect_temporal(), ANSWERS_WITHIN_S
-        )  # a queue has one worker for each connection
+        # A connection of its own: a queue has one worker for each.
+        client = await asyncio.wait_for(connect_temporal(), ANSWERS_WITHIN_S)
 
         @activity.defn(name="muster-ring")
         async def ring(pool: str) -> None:
             """Bells ring one at a time, and wait while the worker has no room."""
             rung = self.loop.run_in_executor(bells, bell, pool)
-            while not (await asyncio.wait([rung], timeout=BEAT_S))[0]:
-                activity.heartbeat()
+            is_done = False
+            while not is_done:
+                done, _ = await asyncio.wait([rung], timeout=BEAT_S)
+                is_done = bool(done)
+                if not is_done:
+                    activity.heartbeat()
 
         with ThreadPoolExecutor(len(pools), thread_name_prefix="bell") as bells:
             workers = [
                 Worker(
                     client, task_queue=name_task_queue(pool), workflows=[Wake], activities=[ring],
                     max_concurrent_activities=1, workflow_runner=UnsandboxedWorkflowRunner(),
-                    debug_mode=True,  # otherwise a busy machine is taken for a deadlock
-
+                    # Otherwise a busy machine is taken for a deadlock.
+                    debug_mode=True,
                 )
                 for pool in pools
             ]  # fmt: skip
@@ -130,12 +138,14 @@ class Temporal:
 
     def problem(self) -> str:
         try:
-            return "" if self.do(self.checked()) else "Temporal does not answer"
+            is_well = self.do(self.checked())
         except AWAY as error:
             return str(error) or type(error).__name__
+        return "" if is_well else "Temporal does not answer"
 
     async def checked(self) -> bool:
-        return await (await self.connected()).service_client.check_health()
+        client = await self.connected()
+        return await client.service_client.check_health()
 
 
 async def connect_temporal() -> Client:

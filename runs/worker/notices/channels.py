@@ -32,18 +32,19 @@ class Undeliverable(Exception):
 
 
 def send_email(notice: Notice, words: Words) -> None:
-    text = "\n\n".join(
-        [
-            words.body,
-            _("Open this page to decide. You are asked to sign in."),
-            words.url,
-            _("You can switch these messages off in your account: %(url)s")
-            % {"url": f"{settings.PUBLIC_URL}/account/#notices"},
-        ]
-    )
-    if not notice.person.email:
+    account = f"{settings.PUBLIC_URL}/account/#notices"
+    paragraphs = [
+        words.body,
+        _("Open this page to decide. You are asked to sign in."),
+        words.url,
+        _("You can switch these messages off in your account: %(url)s") % {"url": account},
+    ]
+    address = notice.person.email
+    if not address:
         raise Undeliverable("the person has no e-mail address any more")
-    message = EmailMessage(words.title, text, to=[notice.person.email], headers={"Auto-Submitted": "auto-generated"})
+    # The header keeps answering machines from answering.
+    headers = {"Auto-Submitted": "auto-generated"}
+    message = EmailMessage(words.title, "\n\n".join(paragraphs), to=[address], headers=headers)
     try:
         message.send()
     except smtplib.SMTPRecipientsRefused:
@@ -65,9 +66,8 @@ def send_push(notice: Notice, words: Words) -> None:
         raise Undeliverable("the browser has unsubscribed")
     subject = notice.subject
     about = {"title": words.title, "body": words.body, "url": words.url, "tag": str(subject.pk)}
-    body, headers = push.message(
-        subscription, json.dumps(about, ensure_ascii=False).encode(), topic=subject.pk.hex, until=subject.expires_at
-    )
+    content = json.dumps(about, ensure_ascii=False).encode()
+    body, headers = push.message(subscription, content, topic=subject.pk.hex, until=subject.expires_at)
     status = post_notice(subscription.endpoint, body, headers)
     if status in (404, 410):
         subscription.delete()
@@ -80,17 +80,19 @@ def send_teams(notice: Notice, words: Words) -> None:
     url = Preference.of(notice.person).teams_url
     if not url:
         raise Undeliverable("the person has removed the address")
-    text = [
-        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": words.title, "weight": "Bolder"}]},
-        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": words.body}]},
-    ]
+    title = {"type": "TextRun", "text": words.title, "weight": "Bolder"}
+    text = {"type": "TextRun", "text": words.body}
     card = {
-        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4",
-        "body": text, "actions": [{"type": "Action.OpenUrl", "title": _("Open"), "url": words.url}],
-    }  # fmt: skip
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [{"type": "RichTextBlock", "inlines": [title]}, {"type": "RichTextBlock", "inlines": [text]}],
+        "actions": [{"type": "Action.OpenUrl", "title": _("Open"), "url": words.url}],
+    }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     message = json.dumps({"type": "message", "attachments": [attachment]}, ensure_ascii=False).encode()
-    accept(post_notice(url, message, {"Content-Type": "application/json"}))
+    status = post_notice(url, message, {"Content-Type": "application/json"})
+    accept(status)
 
 
 def accept(status: int) -> None:
@@ -102,11 +104,12 @@ def accept(status: int) -> None:
 
 def post_notice(url: str, body: bytes, headers: dict[str, Any]) -> int:
     """The status of the answer. Private addresses are refused, redirects are not followed."""
+    all_headers = {"User-Agent": "Muster-Notice/1", **headers}
     try:
         with (
             outbound.until(TIMEOUT_S),
             outbound.client(settings.PRIVATE_HOSTS_ALLOWED) as client,
-            client.stream("POST", url, content=body, headers={"User-Agent": "Muster-Notice/1", **headers}) as answer,
+            client.stream("POST", url, content=body, headers=all_headers) as answer,
         ):
             return answer.status_code
     except outbound.AddressRefused as error:

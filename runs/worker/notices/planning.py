@@ -16,9 +16,12 @@ from plumbing import clock
 from plumbing.statements import Select
 from runs.models import Approval, InputRequest, Notice, PushSubscription, Run
 
-AT_ONCE = 100  # approvals and questions of one turn
-PEOPLE = 50  # of a team, for one approval
-AFTER_S = 10  # that an approval or question must have been open before people are notified of it
+# Approvals and questions of one turn.
+AT_ONCE = 100
+# Of a team, for one approval.
+PEOPLE = 50
+# Seconds that an approval or question must have been open: people who are there answer sooner.
+AFTER_S = 10
 Channel = Notice.Channel
 
 
@@ -49,16 +52,20 @@ QUESTIONS = Select(
 @transaction.atomic
 def plan_notice(model: Any, pk: Any, name: str, now: datetime) -> int:
     """One approval or question: taking it and its notices are written together."""
-    if not model.objects.open().filter(pk=pk, noticed_at=None).update(noticed_at=now):
-        return 0  # another worker was first, or it was just decided
+    unnoticed = model.objects.open().filter(pk=pk, noticed_at=None)
+    if not unnoticed.update(noticed_at=now):
+        # Another worker was first, or it was just decided.
+        return 0
     subject = model.objects.select_related("run").get(pk=pk)
     people = subject.deciders()[:PEOPLE] if name == "approval" else [subject.run.principal]
-    rows = [
-        Notice(**{name: subject}, person=person, channel=channel, address=address, next_attempt_at=now)
-        for person in people
-        for channel, address in list_channels(person)
-    ]
-    return len(Notice.objects.bulk_create(rows))
+    rows: list[Notice] = []
+    for person in people:
+        for channel, address in list_channels(person):
+            notice = Notice(person=person, channel=channel, address=address, next_attempt_at=now)
+            setattr(notice, name, subject)
+            rows.append(notice)
+    Notice.objects.bulk_create(rows)
+    return len(rows)
 
 
 def list_channels(person: Any) -> Iterable[tuple[str, str]]:

@@ -19,12 +19,16 @@ from .words import render_notice
 
 log = logging.getLogger(__name__)
 State = Notice.State
-WAITS_S = (30, 120, 600, 3600)  # seconds after the 1st … 4th failure; then it is given up
-LEASE_S = 300.0  # longer than any attempt takes
+# Seconds after the 1st … 4th failure; then it is given up.
+WAITS_S = (30, 120, 600, 3600)
+# Longer than any attempt takes.
+LEASE_S = 300.0
 AT_ONCE = 16
-EACH_PERSON = 4  # whose addresses hang waits for those, and nobody else does
+# Whose addresses hang waits for those, and nobody else does.
+EACH_PERSON = 4
 QUEUE = FairQueue("notice", AT_ONCE, EACH_PERSON)
-LOOKS = 8  # queries of one tick: each next one passes over those who have their share
+# Queries of one tick: each next one passes over those who have their share.
+LOOKS = 8
 
 
 def tick_notices() -> int:
@@ -40,14 +44,18 @@ def tick_notices() -> int:
 
 def claim_for_persons(now: datetime, room: int, shares: Shares) -> list[tuple[Any, int]]:
     """Take those that are due, the oldest first, and of each person no more than their share."""
-    rows, until = Notice.objects.filter(state=State.PENDING), now + timedelta(seconds=LEASE_S)
+    pending = Notice.objects.filter(state=State.PENDING)
+    until = now + timedelta(seconds=LEASE_S)
     values = {"state": State.SENDING, "next_attempt_at": until}
     claimed: list[tuple[Any, int]] = []
     for _ in range(LOOKS):
-        due = list(due_rows(now, shares.find_full())) if len(claimed) < room else []
+        if len(claimed) >= room:
+            break
+        due = list(due_rows(now, shares.find_full()))
         for pk, person in due:
-            has_room = len(claimed) < room and shares.has_room(person)
-            if has_room and rows.filter(pk=pk).update(**values):
+            if len(claimed) >= room or not shares.has_room(person):
+                continue
+            if pending.filter(pk=pk).update(**values):
                 shares.add(person)
                 claimed.append((pk, person))
         if len(due) < AT_ONCE:
@@ -57,14 +65,16 @@ def claim_for_persons(now: datetime, room: int, shares: Shares) -> list[tuple[An
 
 def due_rows(now: datetime, full: list[int]) -> Any:
     due = Notice.objects.filter(SiteHold.absent(), state=State.PENDING, next_attempt_at__lte=now)
-    return of_others(due, "person", full).order_by("next_attempt_at").values_list("pk", "person")[:AT_ONCE]
+    due = of_others(due, "person", full)
+    return due.order_by("next_attempt_at").values_list("pk", "person")[:AT_ONCE]
 
 
 def take_back(now: datetime | None = None) -> int:
     """What a sender that died had taken is due again, unless it was tried often enough. It may have left: then the
     person gets it twice, which is better than a run that waits unnoticed.
     """
-    late = Notice.objects.filter(state=State.SENDING, next_attempt_at__lte=now or clock.now())
+    now = now or clock.now()
+    late = Notice.objects.filter(state=State.SENDING, next_attempt_at__lte=now)
     died = {"attempts": F("attempts") + 1, "last_error": "its sender ended before it was sent"}
     late.filter(attempts__gte=len(WAITS_S)).update(state=State.DEAD, **died)
     return late.update(state=State.PENDING, **died)
@@ -83,8 +93,10 @@ def deliver(pk: Any) -> None:
         close_notice(notice, State.DROPPED)
         return
     try:
-        with translation.override(Preference.of(notice.person).language or settings.LANGUAGE_CODE):
-            CHANNELS[notice.channel](notice, render_notice(notice))
+        language = Preference.of(notice.person).language or settings.LANGUAGE_CODE
+        send = CHANNELS[notice.channel]
+        with translation.override(language):
+            send(notice, render_notice(notice))
     except Undeliverable as error:
         close_notice(notice, State.DEAD, str(error))
     except NotSent as error:
@@ -98,9 +110,11 @@ def deliver(pk: Any) -> None:
 
 def is_needed(notice: Notice) -> bool:
     subject = notice.subject
-    is_open = subject.status == Approval.Status.OPEN and subject.expires_at > clock.near()
-    if not is_open or subject.run.status not in Run.LIVE or not notice.person.is_active:
+    if subject.status != Approval.Status.OPEN or subject.expires_at <= clock.near():
         return False
+    if subject.run.status not in Run.LIVE or not notice.person.is_active:
+        return False
+    # A question is answered by the person of its run alone.
     if notice.approval is None:
         return True
     return Approval.objects.decidable_by(notice.person).filter(pk=notice.approval_id).exists()

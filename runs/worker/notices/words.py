@@ -21,29 +21,31 @@ def render_notice(notice: Notice) -> Words:
     """In the active language."""
     subject = notice.subject
     agent = make_plain_line(who_asks(subject))
-    if isinstance(subject, Approval):
-        title = _("Approval needed: %(tool)s") % {"tool": make_plain_line(subject.tool)}
-        if subject.run.principal_id == notice.person_id:
-            body = _("%(agent)s asks before it calls “%(tool)s”.") % {
-                "agent": agent,
-                "tool": make_plain_line(subject.tool),
-            }
-        else:
-            body = _("%(agent)s asks before it calls “%(tool)s”, in a run of %(person)s.") % {
-                "agent": agent,
-                "tool": make_plain_line(subject.tool),
-                "person": make_plain_line(subject.run.principal.get_username()),
-            }
-        return Words(title, body, links.sign_approval_link(subject.pk, notice.person_id))
-    title = _("A question from %(agent)s") % {"agent": agent}
-    return Words(title, _("%(agent)s waits for your answer.") % {"agent": agent}, build_question_url(subject))
+    if not isinstance(subject, Approval):
+        title = _("A question from %(agent)s") % {"agent": agent}
+        body = _("%(agent)s waits for your answer.") % {"agent": agent}
+        return Words(title, body, build_question_url(subject))
+    tool = make_plain_line(subject.tool)
+    title = _("Approval needed: %(tool)s") % {"tool": tool}
+    if subject.run.principal_id == notice.person_id:
+        body = _("%(agent)s asks before it calls “%(tool)s”.") % {"agent": agent, "tool": tool}
+    else:
+        person = make_plain_line(subject.run.principal.get_username())
+        body = _("%(agent)s asks before it calls “%(tool)s”, in a run of %(person)s.") % {
+            "agent": agent,
+            "tool": tool,
+            "person": person,
+        }
+    return Words(title, body, links.sign_approval_link(subject.pk, notice.person_id))
 
 
 def who_asks(subject: Approval | InputRequest) -> str:
     run = subject.run
     if run.agent_id:
         return run.agent.name
-    return run.chain_version.chain.name if run.chain_version_id else "Muster"
+    if run.chain_version_id:
+        return run.chain_version.chain.name
+    return "Muster"
 
 
 def build_question_url(question: InputRequest) -> str:
@@ -52,6 +54,12 @@ def build_question_url(question: InputRequest) -> str:
 
 def make_plain_line(text: str, limit: int = 80) -> str:
     """One line without control characters, so that a name cannot add a header or reverse the text after it."""
-    kept = "".join(" " if unicodedata.category(sign)[0] in "CZ" else sign for sign in text)
-    line = " ".join(kept.split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    signs: list[str] = []
+    for sign in text:
+        # Categories of control characters begin with C, those of spaces and line ends with Z.
+        category = unicodedata.category(sign)
+        signs.append(" " if category[0] in "CZ" else sign)
+    line = " ".join("".join(signs).split())
+    if len(line) <= limit:
+        return line
+    return f"{line[: limit - 1]}…"

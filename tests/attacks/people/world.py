@@ -203,7 +203,7 @@ class World:
         return made, refers
 
     def ask_somebody(self, row: Approval, thing: Thing) -> None:
-        """As `runs/calls/deciders.py` would: the agent's owner and team, if the run's person is among them."""
+        """As `runs/calls/grants.py` would: the agent's owner and team, if the run's person is among them."""
         agent = self.model.things[thing.refers[0]]
         is_among = agent.owner == thing.owner or self.model.role_in(agent.team, thing.owner) != ""
         if agent.team is None or not is_among:

@@ -10,7 +10,7 @@ from agents.tools import ToolResult
 from devices import catalog
 from knowledge.collections import catalog as collections
 from knowledge.models import CollectionFolder
-from runs.calls import approvals, consent
+from runs.calls import approvals, grants
 from runs.models import Approval, Run, ToolCallRecord
 from tests.devices.scripted import paired
 from tests.fakes import calls, says
@@ -191,4 +191,4 @@ def test_it_costs_own_agents_no_query(worker, alice, shared, stub, django_assert
     tools = {tool.name: tool for tool in Tool.objects.filter(kind="device")}
     run = Run.objects.select_related("agent").get(pk=run.pk)
     with django_assert_num_queries(0):
-        assert consent.find_unconsented_tools(run, tools, set()) == frozenset()
+        assert grants.find_unconsented_tools(run, tools, set()) == frozenset()

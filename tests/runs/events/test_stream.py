@@ -210,6 +210,24 @@ async def test_a_delta_waits_while_the_rows_are_read(run):
     ]  # fmt: skip
 
 
+async def test_the_text_so_far_waits_for_the_events_that_came_before_it(run, tell, write, monkeypatch):
+    """The subscription stands late, and the tool's result and the words about it come while the text is asked for."""
+    loop = asyncio.get_running_loop()
+
+    def read_late(run_id):
+        asyncio.run_coroutine_threadsafe(tell("tool.finished"), loop).result(60)
+        asyncio.run_coroutine_threadsafe(write("Done."), loop).result(60)
+        return unfinished_text(run_id)
+
+    unfinished_text = feed.unfinished_text
+    monkeypatch.setattr(feed, "unfinished_text", read_late)
+    late = feed.Feed(run, feeds={})
+    late.readers = 1
+    late.may_have_missed()
+    await late.look_about(60)
+    assert [(frame.type, frame.seq) for frame in late.recent] == [("tool.finished", 2), ("message.delta", None)]
+
+
 async def test_a_delta_waits_for_the_rows_when_the_subscription_comes_late(run):
     """Its rows were read once before anything could be heard; events since then were missed."""
     told = feed.Feed(run, feeds={})

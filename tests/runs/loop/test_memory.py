@@ -143,7 +143,7 @@ def test_agents_of_the_site_know_the_person(worker, bob, shared, stub):
 
 
 def test_a_run_that_continues_has_the_same_memories_and_not_what_was_erased(worker, alice, helper, stub):
-    from runs.loop import memory
+    from runs.loop import prompt
     from runs.models import Run
 
     kept, erased = remember(alice, "Likes green tea."), remember(alice, "Hates black tea.")
@@ -151,7 +151,7 @@ def test_a_run_that_continues_has_the_same_memories_and_not_what_was_erased(work
     run = worker.send_message(alice, "tea", helper)
     storage.store_changed_memory(kept, {"text": "Likes tea of any colour."}, Author("alice"))
     storage.delete_memory_row(erased)
-    again = memory.render_memories(Run.objects.select_related("agent").get(pk=run.pk), None)
+    again = prompt.render_memories(Run.objects.select_related("agent").get(pk=run.pk), None)
     assert "Likes green tea." in again and "black" not in again and "colour" not in again
     assert all("tea" not in str(event.data) for event in RunEvent.objects.filter(type="memory.recalled", run=run)
                if "because" not in str(event.data))  # fmt: skip

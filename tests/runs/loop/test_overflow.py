@@ -6,7 +6,7 @@ import pytest
 
 from agents.known_models import KnownModel
 from agents.models import Provider
-from runs.loop import shortening
+from runs.loop import prompt
 from runs.models import ModelCall, RunEvent, Session
 from tests.fakes import Turn, calls, says
 
@@ -118,6 +118,6 @@ def test_what_the_window_of_a_known_model_surely_cannot_hold_is_not_sent(
 
 def test_an_image_is_not_measured_by_its_size():
     image = {"role": "user", "content": [{"type": "image", "data": "A" * 100_000}, {"type": "text", "text": "What?"}]}
-    assert not shortening.is_too_long([image], 1_000)
-    assert shortening.is_too_long([{"role": "user", "content": "x" * 5_001}], 1_000)
-    assert not shortening.is_too_long([{"role": "user", "content": "x" * 100_000}], None)
+    assert not prompt.is_too_long([image], 1_000)
+    assert prompt.is_too_long([{"role": "user", "content": "x" * 5_001}], 1_000)
+    assert not prompt.is_too_long([{"role": "user", "content": "x" * 100_000}], None)

@@ -15,7 +15,7 @@ from . import pages, plain
 from .report import LeftOut, Part, Refused, describe_refusal
 
 # Messages in messages.
-DEEPEST = 5
+MESSAGES = 5
 # What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
 HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 # Texts in them have no zero bytes.
@@ -26,8 +26,8 @@ Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]
 
 def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> Iterator[Part]:
     """The parts of a message. Raises Refused if it stands too deep in others."""
-    if depth > DEEPEST:
-        raise Refused("too_deep", f"More than {DEEPEST} messages stand in each other.")
+    if depth > MESSAGES:
+        raise Refused("too_deep", f"More than {MESSAGES} messages stand in each other.")
     message = email.parser.BytesParser(policy=email.policy.compat32).parsebytes(content)
     yield from read_message(message, left_out, read, depth)
 
@@ -119,7 +119,7 @@ def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: 
     kind = part.get_content_type()
     place = f"attachment {name} ({kind})"
     if kind == "message/rfc822" and part.is_multipart():
-        if depth >= DEEPEST:
+        if depth >= MESSAGES:
             left_out.add(place, "Messages stand too deep in each other.")
             return
         yield from read_message(part.get_payload()[0], left_out, read, depth + 1)
@@ -129,7 +129,7 @@ def read_attached(part: Any, number: int, left_out: LeftOut, read: Read, depth: 
         content = part.get_payload(decode=True) or b""
         if kind.startswith("text/"):
             parts: list[Part] = [{"text": read_text(part, inside)}]
-        elif depth >= DEEPEST:
+        elif depth >= MESSAGES:
             raise Refused("too_deep", "Files stand too deep in each other.")
         else:
             parts = list(read(content, name, inside, depth + 1))

@@ -28,9 +28,9 @@ from .markup import read_markup
 
 Tree = dict[str, Any]
 # Parts in parts.
-DEEPEST_PARTS = 20
+DEEPEST = 20
 # Messages in messages.
-DEEPEST = 5
+MESSAGES = 5
 PARTS = 500
 # Characters of a part that is read.
 LONGEST = 2_000_000
@@ -116,7 +116,7 @@ class LetterReader:
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
             # Announced, but without a part.
             part, kind = {**part, "kind": "text/plain"}, "text/plain"
-        if depth > DEEPEST_PARTS or self.count > PARTS:
+        if depth > DEEPEST or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
         if kind == "multipart/encrypted" or "pkcs7-mime" in kind:
@@ -140,8 +140,8 @@ class LetterReader:
             if self.reads_messages and not part.get("parts"):
                 self.left_out.add(describe_part_place(part), "The attached message is not read.")
             return Letter(attached=[part])
-        if messages >= DEEPEST:
-            self.left_out.add("message", f"More than {DEEPEST} messages stand in each other.")
+        if messages >= MESSAGES:
+            self.left_out.add("message", f"More than {MESSAGES} messages stand in each other.")
             return Letter(attached=[part])
         before, self.has_body = self.has_body, False
         inside = Letter(attached=[part])
@@ -271,7 +271,7 @@ def get_part_kind(part: Tree) -> str:
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
     """The files of an encrypted message. They are not read on."""
     inner = part.get("parts") or []
-    if not inner or depth > DEEPEST_PARTS:
+    if not inner or depth > DEEPEST:
         part["is_shown"] = True
         yield part
         return
