@@ -25,12 +25,15 @@ class DeviceAdmin(ReadOnlyAdmin):
     def state(self, device: Device) -> str:
         if device.revoked_at:
             return pill("revoked", "rejected")
-        return pill("online") if device.is_online() else pill("offline", "waiting")
+        if device.is_online():
+            return pill("online")
+        return pill("offline", "waiting")
 
     @admin.action(description=later("Revoke"), permissions=["view"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        address = request.META.get("REMOTE_ADDR", "")
         for device in queryset:
-            device.revoke(reason="in the admin", actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            device.revoke(reason="in the admin", actor=request.user, source=address)
             presence.tell_revoked(device)
 
 
@@ -60,16 +63,18 @@ class OfferedToolAdmin(ReadOnlyAdmin):
 
     @admin.action(description=later("Approve this definition"), permissions=["view"])
     def approve_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        address = request.META.get("REMOTE_ADDR", "")
         for offer in queryset.select_related("device", "tool"):
             try:
-                offers.approve_offer(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+                offers.approve_offer(offer, by=request.user, source=address)
             except MusterError as error:
                 messages.error(request, f"{offer}: {translate(str(error))} {translate(error.hint)}")
 
     @admin.action(description=later("Reject"), permissions=["view"])
     def reject_selected(self, request: HttpRequest, queryset: QuerySet) -> None:
+        address = request.META.get("REMOTE_ADDR", "")
         for offer in queryset.select_related("device", "tool"):
-            offers.reject_offer(offer, by=request.user, source=request.META.get("REMOTE_ADDR", ""))
+            offers.reject_offer(offer, by=request.user, source=address)
 
 
 @admin.register(Record)

@@ -37,7 +37,8 @@ class PairingView(APIView):
         """Ask for a one-time code, to be entered at the device within ten minutes."""
         row, code = Pairing.make(request.user)
         AuditEvent.record("pairing.created", row, actor=request.user, source=client_address(request))
-        return Response(PairingSerializer({"code": code, "expires_at": row.expires_at}).data, status=201)
+        serializer = PairingSerializer({"code": code, "expires_at": row.expires_at})
+        return Response(serializer.data, status=201)
 
 
 class PairView(APIView):
@@ -61,21 +62,28 @@ class PairView(APIView):
     def post(self, request: Any) -> Response:
         """Exchange a code for a device credential, which is shown once."""
         body = read_body(PairSerializer, request)
+        code = body["code"]
+        device = None
+        credential = None
+        headers = {}
+        status = 200
         if body["preview"]:
-            account, device, credential = pairing.find_pairing_account(body["code"]), None, None
+            account = pairing.find_pairing_account(code)
         else:
-            paired = pairing.pair_with_code(
-                body["code"], name=body["name"], platform=body["platform"], source=client_address(request)
-            )
-            account, device, credential = paired.device.owner, str(paired.device.pk), paired.credential
+            address = client_address(request)
+            paired = pairing.pair_with_code(code, name=body["name"], platform=body["platform"], source=address)
+            account = paired.device.owner
+            device = str(paired.device.pk)
+            credential = paired.credential
+            headers["Location"] = reverse("device", args=[device])
+            status = 201
         answer = {
             "device": device,
             "credential": credential,
             "account": account.get_username(),
             "server": settings.PUBLIC_URL,
         }
-        headers = {"Location": reverse("device", args=[device])} if device else {}
-        return Response(PairedSerializer(answer).data, status=201 if device else 200, headers=headers)
+        return Response(PairedSerializer(answer).data, status=status, headers=headers)
 
 
 HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offered definition.")
@@ -114,18 +122,22 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     @action(detail=True, filterset_fields=None)
     def calls(self, request: Any, pk: Any) -> Response:
         """Tool calls sent to this device, newest first; filter by `state` and `run`."""
-        rows = DeviceCall.objects.filter(device=self.get_object())
+        calls = DeviceCall.objects.filter(device=self.get_object())
+        rows = filter_device_calls(calls, request.query_params)
         self.page_ordering = ("-id",)
-        page = self.paginate_queryset(filter_device_calls(rows, request.query_params))
-        return self.get_paginated_response(DeviceCallSerializer(page, many=True).data)
+        page = self.paginate_queryset(rows)
+        serializer = DeviceCallSerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(responses=OfferSerializer(many=True))
     @action(detail=True, filterset_fields=None)
     def offers(self, request: Any, pk: Any) -> Response:
         """Tools that this device offers, and its owner's decision about each definition."""
+        device = self.get_object()
         self.page_ordering = ("-id",)
-        page = self.paginate_queryset(self.get_object().offers.select_related("tool"))
-        return self.get_paginated_response(OfferSerializer(page, many=True).data)
+        page = self.paginate_queryset(device.offers.select_related("tool"))
+        serializer = OfferSerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(request=None, responses=OfferSerializer, parameters=[HASH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)

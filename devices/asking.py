@@ -21,7 +21,8 @@ from plumbing.broker.announcements import Waiter
 from plumbing.threads import release_connection
 from plumbing.waits import run_blocking
 
-LEFT_S = 60.0  # after which the row of a process that died is deleted
+# Seconds after which the row of a process that died is deleted.
+LEFT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ def ask_devices(owner_id: Any, questions: Mapping[Any, Question], seconds: float
     calls = {key: build_question_call(owner_id, question, seconds) for key, question in questions.items()}
     try:
         with ExitStack() as stack:
-            waiters = {key: stack.enter_context(ANSWERS.waiter(call.id, Waiter)) for key, call in calls.items()}
+            # Before anything is sent: an answer may come at once.
+            waiters = {}
+            for key, call in calls.items():
+                waiters[key] = stack.enter_context(ANSWERS.waiter(call.id, Waiter))
             for call in calls.values():
                 outbox.post_device_call(call, render_call_frame(call, now))
             run_blocking(wait_for_answers, list(waiters.values()), seconds)
@@ -73,16 +77,24 @@ def wait_for_answers(waiters: list[Waiter], seconds: float) -> None:
 
 def read_device_answer(waiter: Waiter, call_id: UUID) -> Answer:
     """What was announced; a long answer is read from its row."""
-    fields = ("state", "result", "error")
-    news = waiter.news or DeviceCall.objects.filter(pk=call_id, finished_at__isnull=False).values(*fields).first() or {}
-    if news.get("state") == State.DONE:
+    news: Mapping[str, Any] | None = waiter.news
+    if not news:
+        rows = DeviceCall.objects.filter(pk=call_id, finished_at__isnull=False)
+        news = rows.values("state", "result", "error").first()
+    if not news:
+        return Answer(error=None)
+    state = news["state"]
+    if state == State.DONE:
         return Answer(result=news["result"])
-    return Answer(error=news["error"] if news.get("state") == State.FAILED else None)
+    if state == State.FAILED:
+        return Answer(error=news["error"])
+    return Answer(error=None)
 
 
 def forget_questions(owner_id: Any, calls: list[NewCall]) -> None:
     """Also what a process left that died before it came here."""
-    rows = DeviceCall.objects.filter(pk__in=[call.id for call in calls])
+    ids = [call.id for call in calls]
+    rows = DeviceCall.objects.filter(pk__in=ids)
     for row in rows.filter(finished_at=None):
         tell_cancelled(row, "nobody waits for it any more")
     rows.delete()

@@ -30,9 +30,12 @@ from plumbing.threads import release_connection
 from plumbing.waits import run_blocking
 
 State = DeviceCall.State
-PULSE_S = 0.25  # how often a waiting thread checks whether the run was cancelled
-HOLD_S = 2.0  # that a worker waits for a device before it frees its thread
-CLAIM_S = 3.0  # a frame that is not acknowledged for this long is sent again with the same id
+# How often a waiting thread checks whether the run was cancelled.
+PULSE_S = 0.25
+# Seconds that a worker waits for a device before it frees its thread.
+HOLD_S = 2.0
+# A frame that is not acknowledged for this long is sent again with the same id.
+CLAIM_S = 3.0
 
 
 def call_device(
@@ -47,12 +50,16 @@ def call_device(
     """
     ANSWERS.listen()
     with ANSWERS.waiter(call.id, Waiter) as waiter:
-        until = create_device_call(request, call, context, *place()) if place is not None else None
-        if until is None:
-            return pend_or_answer(DeviceCall.objects.get(pk=call.id))
-        if run_blocking(wait_for_call_answer, waiter, until, context) and waiter.news is not None:
-            return build_device_result(call.id, **waiter.news)
-        return pend_or_answer(DeviceCall.objects.get(pk=call.id))
+        until = None
+        if place is not None:
+            device, is_online = place()
+            until = create_device_call(request, call, context, device, is_online)
+        if until is not None:
+            has_answer = run_blocking(wait_for_call_answer, waiter, until, context)
+            if has_answer and waiter.news is not None:
+                return build_device_result(call.id, **waiter.news)
+        row = DeviceCall.objects.get(pk=call.id)
+        return pend_or_answer(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +81,15 @@ def create_device_call(
     may come, or None if the call is not new or no device is online.
     """
     now = clock.near()
-    state = State.SENT if is_online else State.QUEUED
-    wait_s = request.timeout_s if is_online else settings.DEVICE_WAIT_S
+    sent_at: datetime | None
+    if is_online:
+        state = State.SENT
+        sent_at = now
+        wait_s = request.timeout_s
+    else:
+        state = State.QUEUED
+        sent_at = None
+        wait_s = settings.DEVICE_WAIT_S
     row = NewCall(
         id=UUID(call.id),
         owner_id=context.user_id,
@@ -90,16 +104,21 @@ def create_device_call(
         timeout_s=request.timeout_s,
         deadline=now + timedelta(seconds=wait_s),
         created_at=now,
-        sent_at=now if is_online else None,
+        sent_at=sent_at,
         waits=request.offline == "wait",
     )
-    text = render_call_frame(row, now)  # raised here if it is too large, before anything is written
+    # Raised here if it is too large, before anything is written.
+    text = render_call_frame(row, now)
     is_new = outbox.post_device_call(row, text)
-    return row.deadline if is_new and is_online else None
+    if not is_new or not is_online:
+        return None
+    return row.deadline
 
 
 def parse_call_id(text: str | None) -> UUID | None:
-    return UUID(text) if text else None
+    if not text:
+        return None
+    return UUID(text)
 
 
 def run_context(context: ToolContext) -> dict[str, Any]:
@@ -121,12 +140,17 @@ def run_context(context: ToolContext) -> dict[str, Any]:
 
 def render_call_frame(row: NewCall | DeviceCall, now: datetime) -> str:
     """The tool_call frame. Raises DeviceFailed when the arguments do not fit into one."""
-    remaining_s = max(0.0, (row.deadline - now).total_seconds()) if row.state != State.QUEUED else row.timeout_s
-    deadline = (now + timedelta(seconds=remaining_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    attempt = row.attempt if isinstance(row, DeviceCall) else 1
-    frame = protocol.ToolCall(
-        str(row.id), row.tool, row.arguments, row.run_context, deadline, round(remaining_s, 3), attempt
-    )
+    # The time of a call that waits for its device begins when the device comes.
+    remaining_s = row.timeout_s
+    if row.state != State.QUEUED:
+        remaining_s = max(0.0, (row.deadline - now).total_seconds())
+    ends = now + timedelta(seconds=remaining_s)
+    deadline = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    attempt = 1
+    if isinstance(row, DeviceCall):
+        attempt = row.attempt
+    seconds = round(remaining_s, 3)
+    frame = protocol.ToolCall(str(row.id), row.tool, row.arguments, row.run_context, deadline, seconds, attempt)
     try:
         return protocol.encode(frame)
     except BadFrame as error:
@@ -135,12 +159,15 @@ def render_call_frame(row: NewCall | DeviceCall, now: datetime) -> str:
 
 def wait_for_call_answer(waiter: Waiter, deadline: datetime, context: ToolContext) -> bool:
     """Keep this thread until the device has answered, as long as a thread may be kept."""
-    until = time.monotonic() + min(HOLD_S, max(0.0, (deadline - clock.near()).total_seconds()))
+    allowed_s = max(0.0, (deadline - clock.near()).total_seconds())
+    until = time.monotonic() + min(HOLD_S, allowed_s)
     release_connection()
-    while (remaining_s := until - time.monotonic()) > 0 and not context.is_cancelled():
+    while True:
+        remaining_s = until - time.monotonic()
+        if remaining_s <= 0 or context.is_cancelled():
+            return False
         if waiter.wait(min(remaining_s, PULSE_S)):
             return True
-    return False
 
 
 def pend_or_answer(row: DeviceCall) -> ToolResult:
@@ -149,8 +176,11 @@ def pend_or_answer(row: DeviceCall) -> ToolResult:
     if not row.is_settled and row.deadline <= now:
         expire_device_calls(DeviceCall.objects.filter(pk=row.pk), now)
         row.refresh_from_db()
-    if not row.is_settled and DeviceCall.objects.open().filter(pk=row.pk).update(is_awaited=True):
-        raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
+    if not row.is_settled:
+        # From now on the answer wakes the run. None is changed if the answer came in between.
+        is_open = DeviceCall.objects.open().filter(pk=row.pk).update(is_awaited=True)
+        if is_open:
+            raise CallPending("device", until=row.deadline, reference=str(row.device_id or ""))
     row.refresh_from_db()
     return build_device_result(row.pk, row.state, row.result, row.error, row.late)
 
@@ -159,11 +189,14 @@ def build_device_result(
     call_id: Any, state: str, result: Any = None, error: Any = None, late: bool = False
 ) -> ToolResult:
     """A settled call as a result for the runner. Raises OutcomeUnknown."""
-    details = {"device_call": str(call_id), **({"late": True} if late else {})}
+    details: dict[str, Any] = {"device_call": str(call_id)}
+    if late:
+        details["late"] = True
     if state == State.DONE:
         return ToolResult(ok=True, value=result, details=details)
     error = error or {}
-    code, message = str(error.get("code") or state), str(error.get("message") or "the device gave no reason")
+    code = str(error.get("code") or state)
+    message = str(error.get("message") or "the device gave no reason")
     if state == State.UNKNOWN or code == protocol.OUTCOME_UNKNOWN:
         raise OutcomeUnknown(message)
     return ToolResult(ok=False, error={"code": code, "message": message}, details=details)
@@ -215,7 +248,8 @@ def stands_still(row: DeviceCall, now: datetime) -> bool:
     device = Device.objects.live().filter(pk=row.device_id).first()
     if device is None or device.is_online(now):
         return False
-    return bool(DeviceCall.objects.open().filter(pk=row.pk, deadline=row.deadline).update(deadline=last))
+    mine = DeviceCall.objects.open().filter(pk=row.pk, deadline=row.deadline)
+    return bool(mine.update(deadline=last))
 
 
 def latest_deadline(row: DeviceCall) -> datetime:
@@ -226,7 +260,9 @@ def latest_deadline(row: DeviceCall) -> datetime:
 def waits_until(run_id: Any) -> datetime | None:
     """Until when the open calls of a run wait for a device that is away, or may go away; None if none does."""
     row = WAITING_OF_RUN.first(run=run_id)
-    return latest_deadline(row) if row else None
+    if row is None:
+        return None
+    return latest_deadline(row)
 
 
 WAITING_OF_RUN = Select(
@@ -252,12 +288,15 @@ def cancel_run(run_id: Any, reason: str) -> int:
 
 
 def cancel_device_calls(rows: Iterable[DeviceCall], reason: str) -> int:
-    now, count = clock.near(), 0
+    now = clock.near()
+    count = 0
     error = {"code": protocol.CANCELLED, "message": reason[:200] or "the run was cancelled"}
     for row in rows:
         mine = DeviceCall.objects.open().filter(pk=row.pk)
         mine.update(cancel_requested_at=now, cancel_reason=reason[:200])
-        if mine.filter(state=State.QUEUED).update(state=State.CANCELLED, error=error, finished_at=now):
+        queued = mine.filter(state=State.QUEUED)
+        if queued.update(state=State.CANCELLED, error=error, finished_at=now):
+            # It was never sent, so it ends here.
             announce([(row.pk, {"state": State.CANCELLED, "result": None, "error": error, "late": False})])
         else:
             tell_cancelled(row, reason)
@@ -266,9 +305,10 @@ def cancel_device_calls(rows: Iterable[DeviceCall], reason: str) -> int:
 
 
 def tell_cancelled(row: DeviceCall, reason: str) -> None:
-    if row.device_id:
-        text = protocol.encode(protocol.ToolCancel(str(row.pk), clean_frame_text(reason)))
-        nudge(row.device_id, "device_frame", text=text)
+    if not row.device_id:
+        return
+    frame = protocol.ToolCancel(str(row.pk), clean_frame_text(reason))
+    nudge(row.device_id, "device_frame", text=protocol.encode(frame))
 
 
 # -- the end of a run -------------------------------------------------------------------------------------------------
@@ -291,12 +331,15 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
     devices = dict(WORKED_FOR.all(run=run_id))
     if not devices:
         return 0
-    online = set(Device.objects.online(clock.near()).filter(pk__in=devices).values_list("pk", flat=True))
+    rows = Device.objects.online(clock.near()).filter(pk__in=devices)
+    online = set(rows.values_list("pk", flat=True))
+    text_summary = clean_frame_text(summary[:2000])
     for device, context in devices.items():
         closing = {**context, "run": str(run_id)}
-        text = protocol.encode(protocol.RunComplete(closing, status, counts, clean_frame_text(summary[:2000])))
-        told_now = device in online and nudge(device, "device_frame", text=text)
-        if not told_now:
+        frame = protocol.RunComplete(closing, status, counts, text_summary)
+        text = protocol.encode(frame)
+        is_told = device in online and nudge(device, "device_frame", text=text)
+        if not is_told:
             Notice.objects.create(device_id=device, text=text)
     return len(devices)
 
@@ -305,8 +348,9 @@ def complete_run(run_id: Any, status: str, counts: dict[str, int], summary: str 
 
 
 def query_unanswered(before: Any) -> Any:
-    lost = Q(state=State.SENT, sent_at__lt=before) | Q(state=State.QUEUED, created_at__lt=before)
-    return DeviceCall.objects.open().filter(lost, cancel_requested_at=None).order_by()
+    sent = Q(state=State.SENT, sent_at__lt=before)
+    queued = Q(state=State.QUEUED, created_at__lt=before)
+    return DeviceCall.objects.open().filter(sent | queued, cancel_requested_at=None).order_by()
 
 
 UNANSWERED = Select(
@@ -323,14 +367,16 @@ def claim_unanswered(here: set[Any], now: datetime) -> list[tuple[Any, str]]:
     it found, so the usual empty result blocks no writer.
     """
     before = now - timedelta(seconds=CLAIM_S)
-    mine = [pk for pk, device in UNANSWERED.all(before=before) if device in here][:500]
+    mine = [pk for pk, device in UNANSWERED.all(before=before) if device in here]
     if not mine:
         return []
+    frames = []
     with transaction.atomic():
-        rows = list(query_unanswered(before).filter(pk__in=mine).select_for_update())
-        return [
-            (row.device_id, mark_call_sent(row, now)) for row in rows if row.state == State.QUEUED or row.deadline > now
-        ]
+        rows = query_unanswered(before).filter(pk__in=mine[:500]).select_for_update()
+        for row in list(rows):
+            if row.state == State.QUEUED or row.deadline > now:
+                frames.append((row.device_id, mark_call_sent(row, now)))
+    return frames
 
 
 def mark_call_sent(row: DeviceCall, now: datetime) -> str:
@@ -341,6 +387,7 @@ def mark_call_sent(row: DeviceCall, now: datetime) -> str:
         row.deadline = now + timedelta(seconds=row.timeout_s)
     else:
         row.attempt += 1
-    row.state, row.sent_at = State.SENT, now
+    row.state = State.SENT
+    row.sent_at = now
     row.save(update_fields=["state", "sent_at", "attempt", "deadline", "device"])
     return render_call_frame(row, now)

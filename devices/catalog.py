@@ -5,13 +5,20 @@ from agents.models.agent import tool_changed
 from devices.client.tools import TOOLS
 from devices.client.tools import Tool as BuiltIn
 
-UNTRUSTED = {"list_directory", "read_file_content", "search_files"}  # files may contain text from anyone
+# Files may contain text from anyone.
+UNTRUSTED = {"list_directory", "read_file_content", "search_files"}
 
 
 def ensure_tools() -> list[Tool]:
     """Create or refresh the site's rows; returns those that changed."""
-    rows = {tool.name: tool for tool in Tool.objects.filter(owner=None, team=None, name__in=TOOLS)}
-    return [row for tool in TOOLS.values() if (row := ensure_device_tool(tool, rows.get(tool.name)))]
+    rows = Tool.objects.filter(owner=None, team=None, name__in=TOOLS)
+    row_by_name = {row.name: row for row in rows}
+    changed = []
+    for tool in TOOLS.values():
+        row = ensure_device_tool(tool, row_by_name.get(tool.name))
+        if row:
+            changed.append(row)
+    return changed
 
 
 def ensure_device_tool(tool: BuiltIn, row: Tool | None) -> Tool | None:

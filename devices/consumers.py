@@ -68,7 +68,8 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         here.
         """
         self.scope, self.base_send = scope, send
-        await receive()  # websocket.connect
+        # The first message is `websocket.connect`.
+        await receive()
         coming, next_message = asyncio.ensure_future(self.connect()), asyncio.ensure_future(receive())
         await asyncio.wait([coming, next_message], return_when=asyncio.FIRST_COMPLETED)
         try:
@@ -77,12 +78,14 @@ class DeviceConsumer(AsyncWebsocketConsumer):
                 return
             coming.result()
             while (message := await next_message)["type"] != "websocket.disconnect":
-                if self.device is not None:  # else its credential was refused
+                if self.device is not None:
+                    # Without a device its credential was refused.
                     await self.receive(message.get("text"))
                 next_message = receive()
         except Exception:
             if self.device is not None:
-                with suppress(Exception):  # the line may be gone as well
+                with suppress(Exception):
+                    # The line may be gone as well.
                     await self.close(code=RESTART)
             raise
         finally:  # also after a database error: otherwise the device would stay online without a socket
@@ -101,7 +104,8 @@ class DeviceConsumer(AsyncWebsocketConsumer):
         """
         admission = await in_batch(DeviceCredential.admit, bearer(self.scope))
         if not isinstance(admission, Admission):
-            if admission is not None:  # a task, so that a device that disconnected is not waited for
+            if admission is not None:
+                # A task, so that a device that disconnected is not waited for.
                 self.start(in_thread(presence.tell_revoked, admission.device))
             await self.refuse_handshake()
             return
@@ -187,9 +191,13 @@ class DeviceConsumer(AsyncWebsocketConsumer):
     async def catch_up(self, arrival: presence.Arrival) -> None:
         """Calls that waited for this device, and those that arrived while the hello was processed."""
         handed_over = {id for id, _ in arrival.frames}
-        early = [text for id, text in self.early.items() if id not in handed_over]
-        self.has_greeted, self.early = True, {}
-        for text in [text for _, text in arrival.frames] + early:
+        texts = [text for _, text in arrival.frames]
+        for id, text in self.early.items():
+            if id not in handed_over:
+                texts.append(text)
+        self.has_greeted = True
+        self.early = {}
+        for text in texts:
             await self.send(text_data=text)
 
     async def on_tool_ack(self, frame: protocol.ToolAck) -> None:
@@ -239,7 +247,10 @@ class DeviceConsumer(AsyncWebsocketConsumer):
 
     def finished(self, task: asyncio.Task) -> None:
         self.background.discard(task)
-        if not task.cancelled() and (error := task.exception()):
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error:
             log.error("Work for device %s failed", self.device, exc_info=error)
 
     # -- messages from workers and other server processes ---------------------------------------------------------
@@ -285,8 +296,15 @@ PONG = protocol.encode(protocol.Pong())
 def bearer(scope: dict[str, Any]) -> str:
     """The credential from the handshake's Authorization header; the query string is ignored."""
     words = read_scope_header(scope, "Authorization").split()
-    return words[1] if len(words) == 2 and words[0].lower() == "bearer" else ""
+    if len(words) != 2:
+        return ""
+    scheme, credential = words
+    if scheme.lower() != "bearer":
+        return ""
+    return credential
 
 
 def read_scope_header(scope: dict[str, Any], name: str) -> str:
-    return dict(scope.get("headers", [])).get(name.lower().encode(), b"").decode("latin-1")
+    headers = dict(scope.get("headers", []))
+    value = headers.get(name.lower().encode(), b"")
+    return value.decode("latin-1")

@@ -12,21 +12,31 @@ from typing import Any
 from agents.tools import ToolCall, ToolContext, ToolFailed, ToolResult
 from devices.models import DeviceCall
 
-LIMIT = 20  # files of one result; a frame's size bounds their bytes
+# Files of one result; a frame's size bounds their bytes.
+LIMIT = 20
 
 
 def with_files(call: ToolCall, context: ToolContext, result: ToolResult) -> ToolResult:
     """The result with its files stored. A file that cannot be stored is replaced by its error."""
-    sent = result.value.get("files") if result.ok and isinstance(result.value, dict) else None
-    if context.save_file is None or not isinstance(sent, list) or not any(map(is_file, sent)):
+    save = context.save_file
+    if save is None or not result.ok or not isinstance(result.value, dict):
         return result
-    files = [store_sent_file(context.save_file, one) if is_file(one) else one for one in sent[:LIMIT]]
+    sent = result.value.get("files")
+    if not isinstance(sent, list) or not any(map(is_file, sent)):
+        return result
+    files = []
+    for one in sent[:LIMIT]:
+        if is_file(one):
+            one = store_sent_file(save, one)
+        files.append(one)
     value = {**result.value, "files": files}
     return replace(result, value=value, keep=partial(forget_content, call, value))
 
 
 def is_file(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("name"), str) and isinstance(value.get("data"), str)
+    if not isinstance(value, dict):
+        return False
+    return isinstance(value.get("name"), str) and isinstance(value.get("data"), str)
 
 
 def store_sent_file(save: Callable[..., dict[str, Any]], sent: dict[str, Any]) -> dict[str, Any]:

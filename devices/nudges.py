@@ -5,7 +5,8 @@ from uuid import UUID
 
 from plumbing.broker import announcements, broadcast
 
-ANSWERS = announcements.Announcements("device-calls")  # {state, result, error, late}
+# Each answer is {state, result, error, late}.
+ANSWERS = announcements.Announcements("device-calls")
 
 
 def name_device_channel(device_id: Any) -> bytes:
@@ -20,5 +21,7 @@ def nudge(device_id: Any, type: str, **data: Any) -> bool:
 
 def announce(outcomes: list[tuple[UUID, dict[str, Any]]]) -> None:
     """Wake the threads that wait for these calls, in whichever process they are: one message."""
-    if outcomes:
-        broadcast.publish_message(ANSWERS.channel, b"\n".join(announcements.format_line(*one) for one in outcomes))
+    if not outcomes:
+        return
+    lines = [announcements.format_line(*outcome) for outcome in outcomes]
+    broadcast.publish_message(ANSWERS.channel, b"\n".join(lines))

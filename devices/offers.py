@@ -35,7 +35,8 @@ def approve_offer(offer: OfferedTool, *, by: Any, source: str = "") -> Tool:
     tool.kind = Tool.Kind.DEVICE
     tool.description = offer.description
     tool.input_schema = offer.input_schema
-    tool.effect = Tool.Effect.DESTRUCTIVE  # unless a user has chosen otherwise
+    # Unless a user has chosen otherwise.
+    tool.effect = Tool.Effect.DESTRUCTIVE
     tool.source = {"device": offer.name, "offer": offer.hash}
     tool.freeze_hash()
     tool.save()
@@ -55,7 +56,10 @@ def reject_offer(offer: OfferedTool, *, by: Any, source: str = "") -> None:
 
 
 def decide_offer(offer: OfferedTool, status: str, by: Any, tool: Tool | None) -> None:
-    offer.status, offer.decided_by, offer.decided_at, offer.tool = status, by, clock.near(), tool
+    offer.status = status
+    offer.decided_by = by
+    offer.decided_at = clock.near()
+    offer.tool = tool
     offer.save()
 
 

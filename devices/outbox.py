@@ -28,6 +28,9 @@ def send_device_call(call: NewCall, text: str) -> None:
     """If the broker is down nothing is sent: the server with the socket finds the row in its next
     sweep.
     """
+    channel = name_device_channel(call.device_id)
     nudge: broadcast.Message = {"type": "device_call", "id": str(call.id), "text": text}
-    if not broadcast.publish_many([(name_device_channel(call.device_id), nudge)]):
-        DeviceCall.objects.filter(pk=call.id, state=State.SENT).update(state=State.QUEUED, sent_at=None)
+    if broadcast.publish_many([(channel, nudge)]):
+        return
+    sent = DeviceCall.objects.filter(pk=call.id, state=State.SENT)
+    sent.update(state=State.QUEUED, sent_at=None)

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-BESIDE = ("protocol.py", "wire.py")  # modules that server and client share
+# Modules that server and client share.
+BESIDE = ("protocol.py", "wire.py")
 TAG = "py3-none-any"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time of a zip archive
+# The oldest time of a zip archive.
+EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @cache
 def facts() -> dict[str, Any]:
     """The table `project` of the client's pyproject.toml."""
-    return tomllib.loads((HERE / "client" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (HERE / "client" / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["project"]
 
 
 @cache
@@ -32,7 +35,9 @@ def filename() -> str:
 
 
 def base_name() -> str:
-    return f"{facts()['name'].replace('-', '_')}-{facts()['version']}"
+    about = facts()
+    name = about["name"].replace("-", "_")
+    return f"{name}-{about['version']}"
 
 
 @cache
@@ -44,44 +49,64 @@ def wheel() -> bytes:
         f"{info}/WHEEL": WHEEL,
         f"{info}/entry_points.txt": commands(),
     }
-    record = "".join(f"{name},{hash_wheel_content(content)},{len(content)}\n" for name, content in files.items())
-    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    record = ""
+    for name, content in files.items():
+        record += f"{name},{hash_wheel_content(content)},{len(content)}\n"
+    # The record cannot contain its own hash.
+    record += f"{info}/RECORD,,\n"
+    files[f"{info}/RECORD"] = record.encode()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             about = zipfile.ZipInfo(name, EPOCH)
-            about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            about.compress_type = zipfile.ZIP_DEFLATED
+            about.external_attr = 0o644 << 16
             archive.writestr(about, content)
     return packed.getvalue()
 
 
 def sources() -> dict[str, bytes]:
     modules = [HERE / name for name in BESIDE]
-    modules += sorted((HERE / "client").glob("*.py")) + sorted((HERE / "client" / "tools").glob("*.py"))
-    return {f"devices/{path.relative_to(HERE).as_posix()}": path.read_bytes() for path in modules}
+    modules += sorted((HERE / "client").glob("*.py"))
+    modules += sorted((HERE / "client" / "tools").glob("*.py"))
+    contents = {}
+    for path in modules:
+        name = path.relative_to(HERE).as_posix()
+        contents[f"devices/{name}"] = path.read_bytes()
+    return contents
 
 
 def metadata() -> bytes:
     about = facts()
     lines = [
-        "Metadata-Version: 2.1", f"Name: {about['name']}", f"Version: {about['version']}",
-        f"Summary: {about['description']}", f"Requires-Python: {about['requires-python']}",
-        *(f"Requires-Dist: {needed}" for needed in about["dependencies"]),
-    ]  # fmt: skip
+        "Metadata-Version: 2.1",
+        f"Name: {about['name']}",
+        f"Version: {about['version']}",
+        f"Summary: {about['description']}",
+        f"Requires-Python: {about['requires-python']}",
+    ]
+    for package in about["dependencies"]:
+        lines.append(f"Requires-Dist: {package}")
     for extra, packages in about.get("optional-dependencies", {}).items():
-        lines += [f"Provides-Extra: {extra}", *(f'Requires-Dist: {needed}; extra == "{extra}"' for needed in packages)]
+        lines.append(f"Provides-Extra: {extra}")
+        for package in packages:
+            lines.append(f'Requires-Dist: {package}; extra == "{extra}"')
     readme = (HERE / "client" / "README.md").read_text(encoding="utf-8")
-    return "\n".join([*lines, "Description-Content-Type: text/markdown", "", readme]).encode()
+    lines += ["Description-Content-Type: text/markdown", "", readme]
+    return "\n".join(lines).encode()
 
 
 def commands() -> bytes:
-    lines = (f"{name} = {target}\n" for name, target in facts()["scripts"].items())
-    return f"[console_scripts]\n{''.join(lines)}".encode()
+    text = "[console_scripts]\n"
+    for name, target in facts()["scripts"].items():
+        text += f"{name} = {target}\n"
+    return text.encode()
 
 
 def hash_wheel_content(content: bytes) -> str:
-    sum_ = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"sha256={sum_}"
+    digest = hashlib.sha256(content).digest()
+    encoded = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return f"sha256={encoded}"
 
 
 WHEEL = f"Wheel-Version: 1.0\nGenerator: muster\nRoot-Is-Purelib: true\nTag: {TAG}\n".encode()

@@ -10,7 +10,8 @@ from agents.models import AuditEvent
 from devices.models import Device, Pairing
 from plumbing import clock
 
-MAX_DEVICES = 100  # per user
+# Devices that a user may have at most.
+MAX_DEVICES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ def find_pairing_account(code: str) -> Any:
 
 def pair_with_code(code: str, *, name: str, platform: str, source: str = "") -> Paired:
     """Use the code. Raises Forbidden for a wrong, used or expired one."""
-    pairing = find_pairing(code)  # outside the transaction below: a wrong try must be counted
+    # Outside the transaction below: a wrong try must be counted.
+    pairing = find_pairing(code)
     with transaction.atomic():
         return make_device(pairing, name, platform, source)
 

@@ -18,8 +18,10 @@ from plumbing import clock
 from plumbing.statements import Select
 
 log = logging.getLogger(__name__)
-MAX_FOLDERS, MAX_FOLDER = 100, 200  # names kept of one hello, and their length
-MAX_WAITING = 1000  # calls sent after one hello; the sweep sends the rest
+# Names kept of one hello, and their length.
+MAX_FOLDERS, MAX_FOLDER = 100, 200
+# Calls sent after one hello; the sweep sends the rest.
+MAX_WAITING = 1000
 
 
 @dataclass(slots=True)
@@ -30,7 +32,8 @@ class Arrival:
 
     is_late: bool = False
     resend: list[str] = field(default_factory=list)
-    frames: list[tuple[str, str]] = field(default_factory=list)  # (call id or "", text)
+    # Pairs of the call's id (or "") and the text.
+    frames: list[tuple[str, str]] = field(default_factory=list)
 
 
 @transaction.atomic
@@ -65,7 +68,9 @@ def socket_name(number: int) -> str:
 
 def parse_socket_number(socket: str) -> int:
     number, mark, _ = socket.partition("-")
-    return int(number, 16) if mark else 0
+    if not mark:
+        return 0
+    return int(number, 16)
 
 
 def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetime) -> None:
@@ -75,7 +80,9 @@ def greet(device: Device, socket: str, hello: protocol.DeviceHello, now: datetim
     device.tools = {tool.name[:128]: tool.hash[:64] for tool in hello.tools}
     device.folders = [name[:MAX_FOLDER] for name in hello.folders[:MAX_FOLDERS]]
     device.journal_id = hello.journal_id[:64]
-    device.socket, device.last_seen, device.connected_at = socket, now, now
+    device.socket = socket
+    device.last_seen = now
+    device.connected_at = now
     device.save(
         update_fields=[
             "name", "platform", "client_version", "tools", "folders", "journal_id", "socket", "last_seen",
@@ -91,22 +98,31 @@ def keep_offers(device: Device, offers: tuple[protocol.Offer, ...]) -> None:
     """
     usable = {offer.true_hash(): offer for offer in offers if is_usable(offer)}
     rows = OfferedTool.objects.filter(device=device)
-    states = dict(rows.order_by().values_list("hash", "is_offered"))
-    if gone := [hash for hash, is_offered in states.items() if is_offered and hash not in usable]:
+    stored = dict(rows.order_by().values_list("hash", "is_offered"))
+    gone = []
+    back = []
+    for hash, is_offered in stored.items():
+        if is_offered and hash not in usable:
+            gone.append(hash)
+        elif not is_offered and hash in usable:
+            back.append(hash)
+    if gone:
         rows.filter(hash__in=gone).update(is_offered=False)
-    if back := [hash for hash, is_offered in states.items() if not is_offered and hash in usable]:
+    if back:
         rows.filter(hash__in=back).update(is_offered=True)
-    OfferedTool.objects.bulk_create(
-        OfferedTool(
+    new = []
+    for hash, offer in usable.items():
+        if hash in stored:
+            continue
+        row = OfferedTool(
             device=device,
             name=offer.name[:128],
             description=offer.description,
             input_schema=offer.input_schema,
             hash=hash,
         )
-        for hash, offer in usable.items()
-        if hash not in states
-    )
+        new.append(row)
+    OfferedTool.objects.bulk_create(new)
 
 
 def is_usable(offer: protocol.Offer) -> bool:
@@ -123,25 +139,31 @@ def settle_open(
     sent = Q(state__in=DeviceCall.HANDED_OVER, finished_at=None)
     for row in DeviceCall.objects.filter(device=device).filter(sent):
         state = listed.get(str(row.pk))
-        if row.waits:  # its time limit stood still
-            last = now if has_forgotten else now + timedelta(seconds=row.timeout_s)
+        if row.waits:
+            # Its time limit stood still.
+            last = now
+            if not has_forgotten:
+                last += timedelta(seconds=row.timeout_s)
             row.deadline = min(last, latest_deadline(row))
             row.save(update_fields=["deadline"])
         if state in ("done", "failed"):
             arrival.resend.append(str(row.pk))
         elif state == "running":
-            row.state, row.acked_at = State.ACKED, row.acked_at or now
+            row.state = State.ACKED
+            row.acked_at = row.acked_at or now
             row.save(update_fields=["state", "acked_at"])
             tell_to_stop(row, arrival)
         elif has_forgotten:
             row.state = State.UNKNOWN
             row.save(update_fields=["state"])
         elif row.cancel_requested_at:
-            row.state, row.finished_at = State.CANCELLED, now
+            row.state = State.CANCELLED
+            row.finished_at = now
             row.error = {"code": protocol.CANCELLED, "message": row.cancel_reason}
             row.save(update_fields=["state", "finished_at", "error"])
         elif row.deadline > now:
-            arrival.frames.append((str(row.pk), mark_call_sent(row, now)))
+            frame = mark_call_sent(row, now)
+            arrival.frames.append((str(row.pk), frame))
     arrival.resend += late_ones(device, listed)
 
 
@@ -152,25 +174,32 @@ def late_ones(device: Device, listed: dict[str, str]) -> list[str]:
         return []
     ended = Q(state__in=[State.UNKNOWN, State.EXPIRED], finished_at__isnull=False)
     rows = DeviceCall.objects.filter(ended, device=device, pk__in=finished[:500])
-    return [str(pk) for pk in rows.values_list("pk", flat=True)]
+    ids = rows.values_list("pk", flat=True)
+    return list(map(str, ids))
 
 
 def tell_to_stop(row: DeviceCall, arrival: Arrival) -> None:
-    if row.cancel_requested_at:
-        arrival.frames.append(("", protocol.encode(protocol.ToolCancel(str(row.pk), row.cancel_reason))))
+    if not row.cancel_requested_at:
+        return
+    frame = protocol.ToolCancel(str(row.pk), row.cancel_reason)
+    arrival.frames.append(("", protocol.encode(frame)))
 
 
 def hand_over_waiting(device: Device, arrival: Arrival, now: datetime) -> None:
     """Calls that were never sent: this device's own, and its owner's that any device may run."""
+    own = Q(device=device)
     anyone = Q(device=None, owner_id=device.owner_id)
-    waiting = DeviceCall.objects.open().filter(Q(device=device) | anyone, state=State.QUEUED, deadline__gt=now)
-    approved = set(
-        device.offers.filter(status=OfferedTool.Status.APPROVED, is_offered=True).values_list("hash", flat=True)
-    )
+    waiting = DeviceCall.objects.open().filter(own | anyone, state=State.QUEUED, deadline__gt=now)
+    offers = device.offers.filter(status=OfferedTool.Status.APPROVED, is_offered=True)
+    approved = set(offers.values_list("hash", flat=True))
     for row in waiting.order_by("created_at")[:MAX_WAITING]:
-        if row.offer in approved if row.offer else row.tool in device.tools:
+        is_able = row.tool in device.tools
+        if row.offer:
+            is_able = row.offer in approved
+        if is_able:
             row.device = device
-            arrival.frames.append((str(row.pk), mark_call_sent(row, now)))
+            frame = mark_call_sent(row, now)
+            arrival.frames.append((str(row.pk), frame))
 
 
 @transaction.atomic
@@ -179,15 +208,15 @@ def record_disconnect(device_id: UUID, socket: str) -> bool:
     reports.
     """
     if not Device.objects.filter(pk=device_id, socket=socket).update(socket="", last_seen=clock.near()):
-        return False  # a newer socket has taken over
+        # A newer socket has taken over.
+        return False
     doubt([device_id])
     return True
 
 
 def doubt(device_ids: list[Any]) -> None:
-    DeviceCall.objects.open().filter(device__in=device_ids, state__in=[State.SENT, State.ACKED]).update(
-        state=State.UNKNOWN
-    )
+    sent = DeviceCall.objects.open().filter(device__in=device_ids, state__in=[State.SENT, State.ACKED])
+    sent.update(state=State.UNKNOWN)
 
 
 VANISHED = Select(
@@ -199,9 +228,11 @@ VANISHED = Select(
 def sweep(now: datetime | None = None) -> int:
     """Devices whose server died with their socket: set offline, their calls unknown."""
     silent_since = (now or clock.near()) - silence_allowed()
-    if not (gone := [pk for (pk,) in VANISHED.all(silent_since=silent_since)]):
+    gone = [pk for (pk,) in VANISHED.all(silent_since=silent_since)]
+    if not gone:
         return 0
-    with transaction.atomic():  # devices heard from in the meantime are back
+    with transaction.atomic():
+        # Devices heard from in the meantime are back.
         silent = Device.objects.vanished(silent_since).select_for_update().filter(pk__in=gone)
         gone = list(silent.values_list("pk", flat=True))
         Device.objects.filter(pk__in=gone).update(socket="")
@@ -212,7 +243,9 @@ def sweep(now: datetime | None = None) -> int:
 def is_online(owner_id: Any, device_id: Any = None) -> bool:
     """Whether this device (or any device of the user, if none is named) is connected now."""
     online = Device.objects.online(clock.near()).filter(owner_id=owner_id)
-    return (online.filter(pk=device_id) if device_id else online).exists()
+    if device_id:
+        online = online.filter(pk=device_id)
+    return online.exists()
 
 
 def is_current(device_id: UUID, socket: str) -> bool:

@@ -53,10 +53,14 @@ REFUSED, CREDENTIAL_REFUSED = 4401, "credential_refused"
 REPLACED, REVOKED, TOO_MANY_BAD_FRAMES, SILENT, TOO_LARGE = 4409, 4403, 4400, 4408, 1009
 
 # Error codes in a tool_result that the server handles specially.
-CANCELLED = "cancelled"  # the tool was stopped; answers a tool_cancel
-OUTCOME_UNKNOWN = "outcome_unknown"  # the client died while it ran, and the outcome is unknown
-DENIED = "denied"  # the user of the device refused it
-DEADLINE = "deadline"  # the device stopped waiting for the tool
+# The tool was stopped; answers a tool_cancel.
+CANCELLED = "cancelled"
+# The client died while it ran, and the outcome is unknown.
+OUTCOME_UNKNOWN = "outcome_unknown"
+# The user of the device refused it.
+DENIED = "denied"
+# The device stopped waiting for the tool.
+DEADLINE = "deadline"
 
 UNFINISHED_STATES = frozenset({"running", "done", "failed"})
 
@@ -255,7 +259,8 @@ def encode(frame: Frame) -> str:
         if value != default or name == "attempt":
             body[name] = make_plain_json(value) if isinstance(value, tuple) else value
     if isinstance(frame, ToolResult) and frame.ok:
-        body["result"] = frame.result  # null is a valid result
+        # Null is a valid result.
+        body["result"] = frame.result
     try:
         text = COMPACT.encode(body)
         size = len(text) if text.isascii() else len(text.encode())
@@ -278,17 +283,20 @@ def parts(kind: Any) -> tuple[tuple[str, Any], ...]:
 def make_plain_json(value: Any) -> JSON:
     if isinstance(value, tuple):
         return [make_plain_json(item) for item in value]
-    if isinstance(value, ToolName | Offer | Unfinished):
-        return {part.name: getattr(value, part.name) for part in fields(value)}
-    return value
+    if not isinstance(value, ToolName | Offer | Unfinished):
+        return value
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def parse_frame(text: str | bytes | None, kinds: Mapping[str, Any]) -> Frame:
     """The frame in a text; `kinds` is FROM_DEVICE or FROM_SERVER. Raises BadFrame."""
     body = read_json(text)
-    kind = kinds.get(body["type"]) if isinstance(body.get("type"), str) else None
+    name_of_kind = body.get("type")
+    kind = None
+    if isinstance(name_of_kind, str):
+        kind = kinds.get(name_of_kind)
     if kind is None:
-        raise BadFrame("unknown_type", f"there is no frame type {str(body.get('type'))[:40]!r} in this direction")
+        raise BadFrame("unknown_type", f"there is no frame type {str(name_of_kind)[:40]!r} in this direction")
     values = {}
     for name, check, is_needed, may_be_null in readers(kind):
         value = body.get(name, MISSING)
@@ -305,50 +313,56 @@ def parse_frame(text: str | bytes | None, kinds: Mapping[str, Any]) -> Frame:
 @lru_cache
 def readers(kind: Any) -> tuple[tuple[str, Any, bool, bool], ...]:
     """(name, check, whether it must be there, whether null is looked at) of each field of a frame."""
-    return tuple(
-        (
-            part.name,
-            CHECKS[part.type],
-            part.default is MISSING and part.default_factory is MISSING,
-            part.default is MISSING,
-        )
-        for part in fields(kind)
-    )
+    checks = []
+    for part in fields(kind):
+        has_no_default = part.default is MISSING
+        is_needed = has_no_default and part.default_factory is MISSING
+        checks.append((part.name, CHECKS[part.type], is_needed, has_no_default))
+    return tuple(checks)
 
 
 # -- lists of a hello, and which check reads which kind of field -------------------------------------------------------
 
 
 def parse_tool_names(value: JSON, name: str) -> tuple[ToolName, ...]:
-    items = [read_object(item, name) for item in read_list(value, name)[:MAX_TOOLS]]
-    return tuple(
-        ToolName(read_text_field(item.get("name"), "name"), read_text_field(item.get("hash", ""), "hash"))
-        for item in items
-    )
+    names = []
+    for item in read_objects(value, name):
+        tool_name = read_text_field(item.get("name"), "name")
+        hash = read_text_field(item.get("hash", ""), "hash")
+        names.append(ToolName(tool_name, hash))
+    return tuple(names)
+
+
+def read_objects(value: JSON, name: str) -> list[dict[str, JSON]]:
+    """The first objects of a list; a device with more tools than that loses the others."""
+    items = read_list(value, name)[:MAX_TOOLS]
+    return [read_object(item, name) for item in items]
 
 
 def parse_offers(value: JSON, name: str) -> tuple[Offer, ...]:
-    items = [read_object(item, name) for item in read_list(value, name)[:MAX_TOOLS]]
-    return tuple(
-        Offer(
+    offers = []
+    for item in read_objects(value, name):
+        offer = Offer(
             read_text_field(item.get("name"), "name"),
             read_text_field(item.get("description", ""), "description"),
             read_object(item.get("input_schema"), "input_schema"),
             read_text_field(item.get("hash", ""), "hash"),
         )
-        for item in items
-    )
+        offers.append(offer)
+    return tuple(offers)
 
 
 def parse_unfinished(value: JSON, name: str) -> tuple[Unfinished, ...]:
     items = [read_object(item, name) for item in read_list(value, name)]
-    calls = tuple(
-        Unfinished(read_text_field(item.get("id"), "id"), read_text_field(item.get("state"), "state")) for item in items
-    )
-    for item in calls:
-        if item.state not in UNFINISHED_STATES:
+    calls = []
+    for item in items:
+        id = read_text_field(item.get("id"), "id")
+        state = read_text_field(item.get("state"), "state")
+        calls.append(Unfinished(id, state))
+    for call in calls:
+        if call.state not in UNFINISHED_STATES:
             raise wrong("state", f"one of {', '.join(sorted(UNFINISHED_STATES))}")
-    return calls
+    return tuple(calls)
 
 
 CHECKS: dict[Any, Any] = {

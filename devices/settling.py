@@ -26,7 +26,8 @@ from devices.threads import Batches
 from plumbing import clock
 
 log = logging.getLogger(__name__)
-ACK_S = 0.1  # how long an ack waits for its result, which makes it unnecessary
+# How long an ack waits for its result, which makes it unnecessary.
+ACK_S = 0.1
 SEEN_S = 2.0
 ENDED = (State.DONE, State.FAILED, State.CANCELLED)
 
@@ -41,7 +42,8 @@ class Arrival:
 
 
 Work = Callable[[], None]
-Timer = tuple[asyncio.AbstractEventLoop | None, float]  # and the time when it is due
+# The loop in which a flush is due, and when.
+Timer = tuple[asyncio.AbstractEventLoop | None, float]
 NO_TIMER: Timer = (None, 0.0)
 
 
@@ -112,7 +114,9 @@ class Settler:
     def settle(self, results: list[Arrival]) -> None:
         settled = settle_arrivals(results)
         announce([(row.id, build_call_outcome(row)) for row in settled])
-        for run_id in {row.run_id for row in settled if row.is_awaited and row.run_id}:
+        # A run may have waited for several of them; it is woken once.
+        run_ids = {row.run_id for row in settled if row.is_awaited and row.run_id}
+        for run_id in run_ids:
             self.wake(run_id)
 
     def wake(self, run_id: UUID) -> None:
@@ -142,7 +146,8 @@ def settle_arrivals(results: list[Arrival]) -> list[OpenCall]:
     ids = {arrival.frame.id: id for arrival in results if (id := presence.parse_device_call_id(arrival.frame.id))}
     rows = statements.lock_open_calls(list(ids.values()))
     changed = {}
-    for arrival in results:  # in the order they arrived: the first one counts
+    for arrival in results:
+        # In the order they arrived: the first one counts.
         row = rows.get(ids.get(arrival.frame.id))
         if row is not None and apply_arrival(row, arrival):
             changed[row.id] = row
@@ -161,10 +166,18 @@ def apply_arrival(row: OpenCall, arrival: Arrival) -> bool:
         return False
     frame: protocol.ToolResult = arrival.frame
     row.late = row.finished_at is not None or arrival.at > row.deadline
-    row.result, row.error = (frame.result, None) if frame.ok else (None, frame.error)
+    row.finished_at = arrival.at
+    if frame.ok:
+        row.result = frame.result
+        row.error = None
+        row.state = State.DONE.value
+        return True
+    row.result = None
+    row.error = frame.error
     code = (frame.error or {}).get("code")
-    state = State.DONE if frame.ok else State.CANCELLED if code == protocol.CANCELLED else State.FAILED
-    row.state, row.finished_at = state.value, arrival.at
+    row.state = State.FAILED.value
+    if code == protocol.CANCELLED:
+        row.state = State.CANCELLED.value
     return True
 
 
@@ -179,9 +192,12 @@ def note_seen(device_ids: set[UUID], now: datetime) -> None:
 @transaction.atomic
 def note_progress(acks: list[Arrival]) -> None:
     """Running calls and the progress of their tools."""
-    arrivals = [(id, arrival) for arrival in acks if (id := presence.parse_device_call_id(arrival.frame.id))]
-    for id, arrival in arrivals:
+    for arrival in acks:
+        frame = arrival.frame
+        id = presence.parse_device_call_id(frame.id)
+        if not id:
+            continue
         mine = DeviceCall.objects.open().filter(pk=id, device_id=arrival.device_id)
         mine.exclude(state=State.ACKED).update(state=State.ACKED, acked_at=arrival.at)
-        if isinstance(arrival.frame, protocol.ToolProgress):
-            mine.update(progress={"message": arrival.frame.message[:500], "fraction": arrival.frame.fraction})
+        if isinstance(frame, protocol.ToolProgress):
+            mine.update(progress={"message": frame.message[:500], "fraction": frame.fraction})

@@ -32,7 +32,9 @@ class Place:
     connected_at: datetime | None
 
     def is_online(self, now: datetime) -> bool:
-        return bool(self.socket) and self.last_seen is not None and self.last_seen > now - silence_allowed()
+        if not self.socket or self.last_seen is None:
+            return False
+        return self.last_seen > now - silence_allowed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +91,18 @@ PLACES = Select(
 COLUMNS = ("pk", "device_id", "run_id", "state", "deadline", "finished_at", "is_awaited")
 HELD = DeviceCall.objects.select_for_update().values_list(*COLUMNS)
 OPEN = Select(lambda at: HELD.filter(pk=at.call).order_by(), call=models.UUIDField())
-FEW = 8  # as many prepared statements take as long as building one query for all
+# As many prepared statements take as long as building one query for all.
+FEW = 8
 
 
 def places(owner_id: Any, call_id: UUID) -> tuple[list[Place], bool]:
     """A person's live devices, and whether this call has a row already (False too where there is no device)."""
-    rows = PLACES.all(owner=owner_id, call=call_id)
-    devices = [Place(pk, name, parse_device_tools(tools), *rest) for pk, name, tools, *rest, _ in rows]
-    return devices, any(row[-1] for row in rows)
+    devices = []
+    is_known = False
+    for pk, name, tools, *rest, has_row in PLACES.all(owner=owner_id, call=call_id):
+        devices.append(Place(pk, name, parse_device_tools(tools), *rest))
+        is_known = is_known or bool(has_row)
+    return devices, is_known
 
 
 @lru_cache(maxsize=256)
@@ -113,8 +119,12 @@ def insert_device_call(call: NewCall) -> None:
 
 def lock_open_calls(ids: Collection[UUID]) -> dict[UUID, OpenCall]:
     """Rows by id, held until the transaction ends; in one order, so that two threads never wait for each other."""
-    few = [row for id in sorted(ids) for row in OPEN.all(call=id)] if len(ids) <= FEW else None
-    rows = HELD.filter(pk__in=ids).order_by("pk") if few is None else few
+    if len(ids) > FEW:
+        rows = list(HELD.filter(pk__in=ids).order_by("pk"))
+    else:
+        rows = []
+        for id in sorted(ids):
+            rows += OPEN.all(call=id)
     return {row[0]: OpenCall(*row) for row in rows}
 
 

@@ -39,7 +39,8 @@ class DeviceSocket(Protocol):
 
 class Sweeper:
     def __init__(self) -> None:
-        self.live: dict[DeviceSocket, None] = {}  # in the order they arrived
+        # In the order they arrived.
+        self.live: dict[DeviceSocket, None] = {}
         self.task: asyncio.Task | None = None
 
     def add(self, consumer: Any) -> None:
@@ -64,8 +65,10 @@ class Sweeper:
 
     async def close_silent(self) -> None:
         now = asyncio.get_running_loop().time()
+        longest_s = settings.DEVICE_HEARTBEAT_S * protocol.MISSED_BEATS
+        # A copy: closing changes what is live.
         for consumer in [*self.live]:
-            if now - consumer.last_heard > settings.DEVICE_HEARTBEAT_S * protocol.MISSED_BEATS:
+            if now - consumer.last_heard > longest_s:
                 await consumer.close(protocol.SILENT, "no heartbeat")
                 self.remove(consumer)
 
@@ -79,7 +82,8 @@ class Sweeper:
             await greeted[device_id].send(text_data=text)
         for device_id in revoked:
             await greeted[device_id].device_revoked({})
-        for device_id in deactivated:  # it may come back with the account: until then its handshake is refused
+        for device_id in deactivated:
+            # It may come back with the account: until then its handshake is refused.
             await greeted[device_id].close(RESTART, "the account of its owner was deactivated")
 
 
@@ -87,10 +91,13 @@ def look_up(device_ids: list[UUID]) -> tuple[list[tuple[Any, str]], list[Any], l
     """(device, frame) of unanswered calls, revoked devices, and devices whose owner is deactivated."""
     now = clock.near()
     presence.sweep(now)
-    here, lately = set(device_ids), REVOKED.all(since=now - timedelta(hours=1))
+    here = set(device_ids)
+    # Those revoked earlier have been closed by an earlier sweep.
+    lately = REVOKED.all(since=now - timedelta(hours=1))
     revoked = [pk for (pk,) in lately if pk in here]
     deactivated = [pk for pk in of_deactivated() if pk in here and pk not in revoked]
-    return calls.claim_unanswered(here, now), revoked, deactivated
+    unanswered = calls.claim_unanswered(here, now)
+    return unanswered, revoked, deactivated
 
 
 def of_deactivated() -> Any:

@@ -74,7 +74,8 @@ async def in_batch(work: Work, *arguments: Any) -> Any:
 
 
 def do_together(batch: list[Job]) -> None:
-    run_with_connection(together, [job for job in batch if not job.future.cancelled()])
+    jobs = [job for job in batch if not job.future.cancelled()]
+    run_with_connection(together, jobs)
 
 
 JOBS = Batches("device-sockets", do_together, 32)

@@ -1,6 +1,7 @@
 """This app's toolset: chooses a device, calls it, counts the results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -33,29 +34,36 @@ class DeviceToolset:
         """Raises CallPending, OutcomeUnknown (never for tools that may be repeated) and
         DeviceFailed.
         """
+        timeout_s = max(context.seconds_left(tool.deadline_s), SHORTEST_S)
         request = Wanted(
             tool.source.get("device", tool.name),
             offer=tool.source.get("offer", ""),
-            timeout_s=max(context.seconds_left(tool.deadline_s), SHORTEST_S),
+            timeout_s=timeout_s,
             offline=tool.offline,
         )
         devices, is_known = statements.places(context.user_id, UUID(call.id))
-        is_known = is_known or (not devices and DeviceCall.objects.filter(pk=call.id).exists())
+        if not is_known and not devices:
+            # Without a device the statement finds no call either: the device may have been revoked since.
+            is_known = DeviceCall.objects.filter(pk=call.id).exists()
         if not is_known and is_for_the_server(request, context, devices):
-            return mark_record_result(
-                request, add_success_counts(request, run_tool(TOOLS[request.tool], call, context))
-            )
-        chosen = None if is_known else lambda: choose_device(request, context, devices)
+            result = run_tool(TOOLS[request.tool], call, context)
+            return mark_record_result(request, add_success_counts(request, result))
+        place = None
+        if not is_known:
+            place = partial(choose_device, request, context, devices)
         try:
-            result = call_device(request, call, context, place=chosen)
+            result = call_device(request, call, context, place=place)
         except OutcomeUnknown:
             if not tool.is_repeatable:
                 raise
             return ToolResult(False, error={"code": DEADLINE, "message": AGAIN}, details={"device_call": call.id})
-        result = add_success_counts(request, result) if result.ok else result
-        return with_files(
-            call, context, mark_result_untrusted(result) if tool.untrusted else mark_record_result(request, result)
-        )
+        if result.ok:
+            result = add_success_counts(request, result)
+        if tool.untrusted:
+            result = mark_result_untrusted(result)
+        else:
+            result = mark_record_result(request, result)
+        return with_files(call, context, result)
 
 
 AGAIN = "the device did not answer before the deadline; this tool can safely be called again"
@@ -88,15 +96,18 @@ def choose_device(request: Wanted, context: ToolContext, devices: list[Place]) -
             return choose_offline_device(chosen, request)
     online = [device for device in able if device.is_online(now)]
     if online:
-        return max(online, key=lambda device: device.connected_at or now), True
+        latest = max(online, key=lambda device: device.connected_at or now)
+        return latest, True
     if not able:
         raise not_able(request, context, devices)
-    return choose_offline_device(able[0] if len(able) == 1 else None, request)
+    only = able[0] if len(able) == 1 else None
+    return choose_offline_device(only, request)
 
 
 def able_among(devices: list[Place], request: Wanted, context: ToolContext) -> list[Place]:
     if not request.offer:
         return [device for device in devices if request.tool in device.tools]
+    # The tool of a mounted MCP server: only where its owner has approved exactly this definition.
     offering = OfferedTool.objects.filter(
         hash=request.offer, status=OfferedTool.Status.APPROVED, is_offered=True, device__owner_id=context.user_id
     )
@@ -133,10 +144,10 @@ def add_success_counts(request: Wanted, result: ToolResult) -> ToolResult:
     tool = TOOLS.get(request.tool)
     if tool is None or request.offer or not tool.counts or not result.ok:
         return result
-    value = result.value if isinstance(result.value, dict) else {}
-    if tool.counts == "processed" and value.get("offset"):
+    value = result.value
+    if tool.counts == "processed" and isinstance(value, dict) and value.get("offset"):
         return result
-    return ToolResult(ok=True, value=result.value, counts={tool.counts: 1}, details=result.details)
+    return ToolResult(ok=True, value=value, counts={tool.counts: 1}, details=result.details)
 
 
 def mark_record_result(request: Wanted, result: ToolResult) -> ToolResult:
@@ -144,7 +155,9 @@ def mark_record_result(request: Wanted, result: ToolResult) -> ToolResult:
     tool = TOOLS.get(request.tool)
     if request.offer or tool is None or tool.works_on != "records":
         return result
-    return mark_result_untrusted(result) if any(map(is_marked, iterate_records(result.value))) else result
+    if not any(map(is_marked, iterate_records(result.value))):
+        return result
+    return mark_result_untrusted(result)
 
 
 def is_marked(record: dict[str, Any]) -> bool:
@@ -152,11 +165,14 @@ def is_marked(record: dict[str, Any]) -> bool:
 
 
 def iterate_records(value: Any) -> Iterator[dict[str, Any]]:
+    inner: Iterable[Any] = ()
     if isinstance(value, dict):
         yield value
-        yield from (record for one in value.values() for record in iterate_records(one))
+        inner = value.values()
     elif isinstance(value, list):
-        yield from (record for one in value for record in iterate_records(one))
+        inner = value
+    for one in inner:
+        yield from iterate_records(one)
 
 
 def mark_result_untrusted(result: ToolResult) -> ToolResult:

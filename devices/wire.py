@@ -9,8 +9,10 @@ from typing import Any
 
 JSON = Any
 MAX_FRAME_BYTES = 1_048_576
-MAX_DEPTH = 200  # readers of a row may run deeper in the stack, and JSON parsers recurse
-SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])")  # only an escape produces one of these
+# Readers of a row may run deeper in the stack, and JSON parsers recurse.
+MAX_DEPTH = 200
+# Only an escape produces one of these.
+SUSPECT = re.compile(r"\\u(0000|[dD][89a-fA-F])")
 LONE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -57,7 +59,10 @@ def refuse_lone(body: JSON, text: str) -> None:
     """Raises BadFrame if a text of this value, whose JSON is that text, holds characters that a
     database refuses.
     """
-    if SUSPECT.search(text) and any(LONE.search(one) for one in iterate_texts(body)):
+    # Most frames have no such character, which is seen without looking at each text.
+    if not SUSPECT.search(text):
+        return
+    if any(LONE.search(one) for one in iterate_texts(body)):
         raise BadFrame("not_json", "a text contains a NUL character or a lone surrogate")
 
 
@@ -83,14 +88,14 @@ def is_too_deep(body: JSON, text: str) -> bool:
     """Whether this value, whose JSON is that text, is nested deeper than a frame may be."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
+    # Layer by layer, because a recursion would end where Python's stack does.
     layer = [body]
     for _ in range(MAX_DEPTH):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
+        below: list[JSON] = []
+        for outer in layer:
+            values = outer.values() if isinstance(outer, dict) else outer
+            below += [value for value in values if isinstance(value, dict | list)]
+        layer = below
     return bool(layer)
 
 
@@ -100,7 +105,9 @@ def refuse_constant(word: str) -> Any:
 
 def finite(digits: str) -> float:
     value = float(digits)
-    return value if math.isfinite(value) else refuse_constant(digits)
+    if not math.isfinite(value):
+        refuse_constant(digits)
+    return value
 
 
 STRICT = json.JSONDecoder(parse_constant=refuse_constant, parse_float=finite)
@@ -169,4 +176,9 @@ def anything(value: JSON, name: str) -> JSON:
 
 
 def optional(check: Any) -> Any:
-    return lambda value, name: None if value is None else check(value, name)
+    def check_unless_null(value: JSON, name: str) -> Any:
+        if value is None:
+            return None
+        return check(value, name)
+
+    return check_unless_null

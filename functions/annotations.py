@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 Schema = dict[str, Any]
-Reader = Any  # JSON: the name of a type, or [kind, …]; functions/sandbox/inside/arguments.py reads it
+# JSON: the name of a type, or [kind, …]; functions/sandbox/inside/arguments.py reads it.
+Reader = Any
 
 AS_IT_IS = "Any"
 
@@ -72,7 +73,8 @@ SETS = frozenset(name for name, how in LISTS.items() if how in ("set", "frozense
 RECORDS = {"NamedTuple": "call", "TypedDict": "dict", "BaseModel": "model"}
 ENUMS = frozenset(["Enum", "IntEnum", "StrEnum"])
 MAX_DEPTH = 12
-MAX_PARTS = 1_000  # per source: classes that refer to each other would otherwise multiply
+# Per source: classes that refer to each other would otherwise multiply.
+MAX_PARTS = 1_000
 
 
 class Kind(NamedTuple):
@@ -93,12 +95,19 @@ class Annotations:
     """
 
     def __init__(self, module: ast.Module, *, of_results: bool = False) -> None:
-        self.plain = PLAIN | RESULTS if of_results else PLAIN
+        self.plain = PLAIN
+        if of_results:
+            self.plain = PLAIN | RESULTS
         self.of_results = of_results
         self.classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
         self.budget = MAX_PARTS
         self.inside: list[str] = []
-        self.aliases = dict(alias for node in module.body if (alias := find_type_alias(node)))
+        self.aliases: dict[str, ast.expr] = {}
+        for node in module.body:
+            alias = find_type_alias(node)
+            if alias:
+                name, value = alias
+                self.aliases[name] = value
         self.imported = find_import_aliases(module)
         self.class_readers: dict[str, Reader] = {}
 
@@ -114,17 +123,23 @@ class Annotations:
         if isinstance(node, ast.Constant):
             return self.read_constant(node, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return join_kinds([self.read_kind(node.left, depth + 1), self.read_kind(node.right, depth + 1)])
+            left = self.read_kind(node.left, depth + 1)
+            right = self.read_kind(node.right, depth + 1)
+            return join_kinds([left, right])
         if isinstance(node, ast.Subscript):
-            return self.read_generic(self.find_type_name(node.value), list_type_arguments(node), depth)
+            name = self.find_type_name(node.value)
+            return self.read_generic(name, list_type_arguments(node), depth)
         if isinstance(node, ast.Call) and find_last_name(node) == "NewType" and len(node.args) == 2:
             return self.read_kind(node.args[1], depth + 1)
-        return self.read_name(self.find_type_name(node), depth)
+        name = self.find_type_name(node)
+        return self.read_name(name, depth)
 
     def find_type_name(self, node: ast.expr) -> str:
         """The name of the type: with `from datetime import datetime as dt`, `dt` is a datetime."""
         name = find_last_name(node)
-        return self.imported.get(name, name) if isinstance(node, ast.Name) else name
+        if isinstance(node, ast.Name):
+            return self.imported.get(name, name)
+        return name
 
     def read_constant(self, node: ast.Constant, depth: int) -> Kind:
         if node.value is None:
@@ -146,19 +161,27 @@ class Annotations:
         if name in ("tuple", "Tuple"):
             return Kind({"type": "array"}, ["list", "tuple", AS_IT_IS])
         if name in LISTS:
-            unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
-            return Kind({"type": "array", **unique}, ["list", LISTS[name], AS_IT_IS])
+            schema = self.make_list_schema(name, {})
+            return Kind(schema, ["list", LISTS[name], AS_IT_IS])
         if name in DICTS:
             return Kind({"type": "object"}, ["dict", DICTS[name], AS_IT_IS, AS_IT_IS])
         return ANYTHING
 
+    def make_list_schema(self, name: str, items: Schema) -> Schema:
+        schema: Schema = {"type": "array", **make_items_schema(items)}
+        # A set among the results has no item twice; as an argument it may, because a list is sent.
+        if self.of_results and name in SETS:
+            schema["uniqueItems"] = True
+        return schema
+
     def read_generic(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
         if name == "Literal":
-            values = [value for node in inner for value in read_literal(node)]
-            return Kind(make_enum_schema(values), ["values", values] if values else AS_IT_IS)
+            return self.read_literals(inner)
         if name in ("Union", "Optional"):
             options = [self.read_kind(node, depth + 1) for node in inner]
-            return join_kinds(options + ([NULL] if name == "Optional" else []))
+            if name == "Optional":
+                options.append(NULL)
+            return join_kinds(options)
         if name == "Annotated":
             schema, reader = self.read_kind(inner[0], depth + 1)
             return Kind(add_description(schema, inner[1:]), reader)
@@ -168,11 +191,19 @@ class Annotations:
             return self.read_tuple(inner, depth)
         if name in LISTS:
             items, reader = self.read_kind(inner[0], depth + 1)
-            unique = {"uniqueItems": True} if self.of_results and name in SETS else {}
-            return Kind({"type": "array", **make_items_schema(items), **unique}, ["list", LISTS[name], reader])
+            schema = self.make_list_schema(name, items)
+            return Kind(schema, ["list", LISTS[name], reader])
         if name in DICTS:
             return self.read_dict(name, inner, depth)
         return ANYTHING
+
+    def read_literals(self, inner: list[ast.expr]) -> Kind:
+        values: list[Any] = []
+        for node in inner:
+            values += read_literal(node)
+        if not values:
+            return Kind(make_enum_schema(values), AS_IT_IS)
+        return Kind(make_enum_schema(values), ["values", values])
 
     def read_dict(self, name: str, inner: list[ast.expr], depth: int) -> Kind:
         key_reader = self.read_kind(inner[0], depth + 1).reader
@@ -182,28 +213,31 @@ class Annotations:
             values, value_reader = self.read_kind(inner[-1], depth + 1)
         else:
             values, value_reader = ANYTHING
-        schema = {"type": "object", "additionalProperties": values} if values else {"type": "object"}
+        schema: Schema = {"type": "object"}
+        if values:
+            schema["additionalProperties"] = values
         return Kind(schema, ["dict", DICTS[name], key_reader, value_reader])
 
     def read_tuple(self, inner: list[ast.expr], depth: int) -> Kind:
-        is_of_any_length = isinstance(inner[-1], ast.Constant) and inner[-1].value is Ellipsis
-        if is_of_any_length:
+        last = inner[-1]
+        # `tuple[int, ...]` has any length.
+        if isinstance(last, ast.Constant) and last.value is Ellipsis:
             items, reader = self.read_kind(inner[0], depth + 1)
-            return Kind({"type": "array", **make_items_schema(items)}, ["list", "tuple", reader])
+            schema = {"type": "array", **make_items_schema(items)}
+            return Kind(schema, ["list", "tuple", reader])
         parts = [self.read_kind(node, depth + 1) for node in inner]
-        schemas = [part.schema for part in parts]
-        schema = {"type": "array", "prefixItems": schemas, "minItems": len(parts), "maxItems": len(parts)}
-        return Kind(schema, ["tuple", [part.reader for part in parts]])
+        schema = make_tuple_schema([part.schema for part in parts])
+        readers = [part.reader for part in parts]
+        return Kind(schema, ["tuple", readers])
 
     def read_class(self, node: ast.ClassDef, depth: int) -> Kind:
         reader = ["class", node.name]
         if node.name in self.inside:
+            # A class that contains itself.
             return Kind({"type": "object"}, reader)
         bases = self.collect_base_names(node)
         if bases & ENUMS:
-            values = list_enum_members(node, bases)
-            is_known = not self.of_results or all(value.is_value for value in values)
-            return Kind(make_enum_schema([value.json for value in values] if is_known else []), ["enum", node.name])
+            return self.read_enum(node, bases)
         how = next((how for base, how in RECORDS.items() if base in bases), "")
         is_dataclass = any(find_last_name(word) == "dataclass" for word in node.decorator_list)
         if not (how or is_dataclass):
@@ -213,44 +247,70 @@ class Annotations:
         self.inside.pop()
         self.class_readers.setdefault(node.name, [how or "call", fields, schema.get("required", [])])
         if self.of_results:
-            return Kind(convert_record_to_array(schema) if "NamedTuple" in bases else schema, reader)
-        is_exact = how in ("", "call")  # another field cannot be passed
-        return Kind({**schema, "additionalProperties": False} if is_exact else schema, reader)
+            if "NamedTuple" in bases:
+                schema = convert_record_to_array(schema)
+            return Kind(schema, reader)
+        if how in ("", "call"):
+            # Another field cannot be passed.
+            schema = {**schema, "additionalProperties": False}
+        return Kind(schema, reader)
+
+    def read_enum(self, node: ast.ClassDef, bases: set[str]) -> Kind:
+        members = list_enum_members(node, bases)
+        values = [member.json for member in members]
+        # What a result contains is the value; a member whose value is not in the source may be anything.
+        if self.of_results and not all(member.is_value for member in members):
+            values = []
+        return Kind(make_enum_schema(values), ["enum", node.name])
 
     def collect_base_names(self, node: ast.ClassDef) -> set[str]:
         """The names of the class's bases, and of the bases of those that the module defines."""
-        return {self.find_type_name(base) for one in self.collect_lineage(node) for base in one.bases}
+        names: set[str] = set()
+        for ancestor in self.collect_lineage(node):
+            names.update(map(self.find_type_name, ancestor.bases))
+        return names
 
     def collect_lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
         """The classes of this module from which it inherits, and then the class itself."""
         collected = [node]
+        # The list grows while it is read, so that the bases of bases are found too.
         for one in collected:
-            names = [find_last_name(base) for base in one.bases]
-            parents = [self.classes[name] for name in names if name in self.classes]
-            collected += [parent for parent in parents if parent not in collected]
+            for base in one.bases:
+                parent = self.classes.get(find_last_name(base))
+                if parent is not None and parent not in collected:
+                    collected.append(parent)
         return collected[::-1]
 
     def read_fields(self, node: ast.ClassDef, depth: int) -> tuple[Schema, dict[str, Reader]]:
         """The schema of a record, and the reader of each of its fields."""
         properties: dict[str, Schema] = {}
         readers: dict[str, Reader] = {}
-        required: dict[str, bool] = {}
+        is_required: dict[str, bool] = {}
         for one in self.collect_lineage(node):
+            # `class Options(TypedDict, total=False)`: every field may be left out.
             is_total = not any(word.arg == "total" and is_false(word.value) for word in one.keywords)
             for name, annotation, value in list_fields(one):
                 properties[name], readers[name] = self.read_kind(annotation, depth + 1)
                 wrapper = find_outer_name(annotation)
                 is_needed = is_total and not has_default(value) and wrapper != "NotRequired"
-                required[name] = wrapper == "Required" or is_needed
-        needed = [name for name, is_required in required.items() if is_required]
+                is_required[name] = wrapper == "Required" or is_needed
         schema: Schema = {"type": "object", "properties": properties}
-        return {**schema, "required": needed} if needed else schema, readers
+        required = [name for name, is_needed in is_required.items() if is_needed]
+        if required:
+            schema["required"] = required
+        return schema, readers
 
 
 def find_import_aliases(module: ast.Module) -> dict[str, str]:
     """`from datetime import datetime as dt`: {"dt": "datetime"}."""
-    names = [alias for node in ast.walk(module) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    return {alias.asname: alias.name for alias in names if alias.asname}
+    aliases: dict[str, str] = {}
+    for node in ast.walk(module):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        for alias in node.names:
+            if alias.asname:
+                aliases[alias.asname] = alias.name
+    return aliases
 
 
 def list_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
@@ -260,45 +320,75 @@ def list_fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr, ast.expr | 
             continue
         if {find_outer_name(line.annotation), find_last_name(line.annotation)} & {"ClassVar", "KW_ONLY"}:
             continue
-        words = line.value.keywords if isinstance(line.value, ast.Call) else []
-        if any(word.arg == "init" and is_false(word.value) for word in words):
+        # The options of `field(…)`.
+        options: list[ast.keyword] = []
+        if isinstance(line.value, ast.Call):
+            options = line.value.keywords
+        if any(option.arg == "init" and is_false(option.value) for option in options):
             continue
-        aliases = [word.value.value for word in words if word.arg == "alias" and isinstance(word.value, ast.Constant)]
-        yield str(aliases[0]) if aliases else line.target.id, line.annotation, line.value
+        name = line.target.id
+        alias = find_alias(options)
+        if alias is not None:
+            name = alias
+        yield name, line.annotation, line.value
+
+
+def find_alias(options: list[ast.keyword]) -> str | None:
+    """The name under which a pydantic field is sent, if it has another one there."""
+    for option in options:
+        if option.arg == "alias" and isinstance(option.value, ast.Constant):
+            return str(option.value.value)
+    return None
 
 
 def has_default(value: ast.expr | None) -> bool:
     """Whether a field may be left out: not with `field(repr=False)` or pydantic's `Field(gt=0)`."""
     if not isinstance(value, ast.Call) or find_last_name(value) not in ("field", "Field"):
         return value is not None
-    named = {word.arg for word in value.keywords}
-    first = value.args[0] if value.args else None
-    is_given = first is not None and not (isinstance(first, ast.Constant) and first.value is Ellipsis)
-    return is_given or bool(named & {"default", "default_factory"})
+    if any(option.arg in ("default", "default_factory") for option in value.keywords):
+        return True
+    if not value.args:
+        return False
+    # `Field(...)`: the field is required.
+    first = value.args[0]
+    return not (isinstance(first, ast.Constant) and first.value is Ellipsis)
 
 
 def find_outer_name(annotation: ast.expr) -> str:
     """`Required` of `Required[int]`; empty for a plain name."""
-    return find_last_name(annotation.value) if isinstance(annotation, ast.Subscript) else ""
+    if not isinstance(annotation, ast.Subscript):
+        return ""
+    return find_last_name(annotation.value)
 
 
 def make_items_schema(items: Schema) -> Schema:
-    return {"items": items} if items else {}
+    if not items:
+        return {}
+    return {"items": items}
+
+
+def make_tuple_schema(schemas: list[Schema]) -> Schema:
+    count = len(schemas)
+    return {"type": "array", "prefixItems": schemas, "minItems": count, "maxItems": count}
 
 
 def convert_record_to_array(record: Schema) -> Schema:
     """A named tuple is a tuple, which JSON represents as an array."""
     fields = list(record["properties"].values())
-    return {"type": "array", "prefixItems": fields, "minItems": len(fields), "maxItems": len(fields)}
+    return make_tuple_schema(fields)
 
 
 def find_type_alias(node: ast.stmt) -> tuple[str, ast.expr] | None:
     """`Number = int | float`, `Rows: TypeAlias = list[dict]`."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        return node.targets[0].id, node.value
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-        return node.target.id, node.value
-    return None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    elif isinstance(node, ast.AnnAssign):
+        target = node.target
+    else:
+        return None
+    if not isinstance(target, ast.Name) or node.value is None:
+        return None
+    return target.id, node.value
 
 
 def find_last_name(node: ast.expr) -> str:
@@ -312,8 +402,9 @@ def find_last_name(node: ast.expr) -> str:
 
 def list_type_arguments(node: ast.Subscript) -> list[ast.expr]:
     """`dict[str, int]`: str and int. At least one: `[()]` has None."""
-    nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return list(nodes) or [ast.Constant(value=None)]
+    if not isinstance(node.slice, ast.Tuple):
+        return [node.slice]
+    return list(node.slice.elts) or [ast.Constant(value=None)]
 
 
 def read_literal(node: ast.expr) -> list[Any]:
@@ -321,17 +412,22 @@ def read_literal(node: ast.expr) -> list[Any]:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
         return []
-    return [value] if isinstance(value, str | int | float | bool | None) else []
+    if not isinstance(value, str | int | float | bool | None):
+        return []
+    return [value]
 
 
 def make_enum_schema(values: list[Any]) -> Schema:
     """An enum of these values, with their type if they share one, which models understand better."""
     if not values:
         return {}
-    names = {str: "string", int: "integer", float: "number", bool: "boolean"}
     kinds = {type(value) for value in values}
-    name = names.get(kinds.pop()) if len(kinds) == 1 else None
-    return {"type": name, "enum": values} if name else {"enum": values}
+    if len(kinds) == 1:
+        names = {str: "string", int: "integer", float: "number", bool: "boolean"}
+        name = names.get(kinds.pop())
+        if name:
+            return {"type": name, "enum": values}
+    return {"enum": values}
 
 
 class Member(NamedTuple):
@@ -346,11 +442,19 @@ def list_enum_members(node: ast.ClassDef, bases: set[str]) -> list[Member]:
     for line in node.body:
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
             continue
-        name, plain = line.targets[0].id, read_literal(line.value)
+        name = line.targets[0].id
         if isinstance(line.value, ast.Call) and find_last_name(line.value) == "auto":
-            members.append(Member(compute_auto_value(name, members, bases), True))
-        elif not name.startswith("_"):
-            members.append(Member(plain[0], True) if plain else Member(name, False))
+            value = compute_auto_value(name, members, bases)
+            members.append(Member(value, True))
+            continue
+        if name.startswith("_"):
+            continue
+        literals = read_literal(line.value)
+        if literals:
+            members.append(Member(literals[0], True))
+        else:
+            # Its value is known only when the source runs; it is sent by its name.
+            members.append(Member(name, False))
     return members
 
 
@@ -358,32 +462,51 @@ def compute_auto_value(name: str, members: list[Member], bases: set[str]) -> Any
     """The value that `auto()` gives to this member."""
     if "StrEnum" in bases:
         return name.lower()
-    return max([member.json for member in members if type(member.json) is int], default=0) + 1
+    numbers = [member.json for member in members if type(member.json) is int]
+    return max(numbers, default=0) + 1
 
 
 def join_kinds(kinds: list[Kind]) -> Kind:
     """The kind of a union: a value is of one of these kinds."""
     readers: list[Reader] = []
-    for reader in (kind.reader for kind in kinds):
-        options = reader[1] if reader[0] == "either" else [reader]  # of a union within a union
+    for kind in kinds:
+        options = [kind.reader]
+        if kind.reader[0] == "either":
+            # Of a union within a union.
+            options = kind.reader[1]
         readers += [option for option in options if option not in readers]
-    return Kind(join_schemas([kind.schema for kind in kinds]), ["either", readers])
+    schema = join_schemas([kind.schema for kind in kinds])
+    return Kind(schema, ["either", readers])
 
 
 def join_schemas(schemas: list[Schema]) -> Schema:
     """`int | None` becomes {"type": ["integer", "null"]}; anything more complex becomes an anyOf."""
-    if any(not schema for schema in schemas):
-        return {}
-    flat: list[Schema] = []
+    unique: list[Schema] = []
     for schema in schemas:
-        is_union = set(schema) == {"anyOf"}
-        flat += schema["anyOf"] if is_union else [schema]
-    unique = [schema for index, schema in enumerate(flat) if schema not in flat[:index]]
+        if not schema:
+            # One of them accepts everything, so the union does.
+            return {}
+        options = [schema]
+        if set(schema) == {"anyOf"}:
+            options = schema["anyOf"]
+        for option in options:
+            if option not in unique:
+                unique.append(option)
     if all(set(schema) == {"type"} for schema in unique):
-        kinds = [kind for schema in unique for kind in wrap_in_list(schema["type"])]
-        unique_kinds = list(dict.fromkeys(kinds))
-        return {"type": unique_kinds[0] if len(unique_kinds) == 1 else unique_kinds}
-    return unique[0] if len(unique) == 1 else {"anyOf": unique}
+        return {"type": join_types(unique)}
+    if len(unique) == 1:
+        return unique[0]
+    return {"anyOf": unique}
+
+
+def join_types(schemas: list[Schema]) -> Any:
+    kinds: dict[str, None] = {}
+    for schema in schemas:
+        kinds.update(dict.fromkeys(wrap_in_list(schema["type"])))
+    names = list(kinds)
+    if len(names) == 1:
+        return names[0]
+    return names
 
 
 def add_description(schema: Schema, notes: list[ast.expr]) -> Schema:
@@ -395,7 +518,9 @@ def add_description(schema: Schema, notes: list[ast.expr]) -> Schema:
 
 
 def wrap_in_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def is_false(node: ast.expr) -> bool:
@@ -421,7 +546,10 @@ def make_readers(function: Function, module: ast.Module) -> dict[str, Any]:
         reader = annotations.read_kind(arg.annotation).reader
         if not needs_nothing(reader):
             readers[arg.arg] = reader
-    more = annotations.read_kind(function.args.kwarg.annotation).reader if function.args.kwarg else AS_IT_IS
+    # Of `**kwargs`.
+    more: Reader = AS_IT_IS
+    if function.args.kwarg:
+        more = annotations.read_kind(function.args.kwarg.annotation).reader
     if not readers and needs_nothing(more):
         return {}
     defaults = {}
@@ -429,12 +557,13 @@ def make_readers(function: Function, module: ast.Module) -> dict[str, Any]:
         value = read_json_value(node)
         if value and name in readers:
             defaults[name] = value[0]
+    names = sorted(arg.arg for arg in parameters)
     return {
         "parameters": readers,
         "defaults": defaults,
         "classes": annotations.class_readers,
-        "more": more,  # of `**kwargs`
-        "named": sorted(arg.arg for arg in parameters),
+        "more": more,
+        "named": names,
     }
 
 
@@ -456,13 +585,17 @@ def needs_nothing(reader: Reader) -> bool:
 
 def find_defaults(function: Function) -> dict[str, ast.expr]:
     """The default of each parameter that has one."""
-    positional = [*function.args.posonlyargs, *function.args.args]
-    values = function.args.defaults  # of the last positional parameters
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    # The defaults are those of the last positional parameters.
+    values = arguments.defaults
+    with_default = positional[len(positional) - len(values) :]
     defaults = {}
-    for arg, value in zip(positional[len(positional) - len(values) :], values, strict=True):
+    for arg, value in zip(with_default, values, strict=True):
         defaults[arg.arg] = value
-    for arg, keyword_value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        if keyword_value is not None:  # the tree has None for a parameter without a default
+    for arg, keyword_value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        # The tree has None for a parameter without a default.
+        if keyword_value is not None:
             defaults[arg.arg] = keyword_value
     return defaults
 

@@ -92,22 +92,27 @@ class FunctionViewSet(VersionedViewSet):
         return rows
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return {**super().get_serializer_context(), "address": client_address(self.request)}
+        context = super().get_serializer_context()
+        return {**context, "address": client_address(self.request)}
 
     @extend_schema(responses=FunctionSummarySerializer(many=True))
     def list(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
-        return self.get_paginated_response(FunctionSummarySerializer(page, many=True).data)
+        rows = self.filter_queryset(self.get_queryset())
+        page = self.paginate_queryset(rows)
+        serializer = FunctionSummarySerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     def perform_create(self, serializer: Any) -> None:
         serializer.save()
 
     def perform_update(self, serializer: Any) -> None:
-        serializer.save()  # functions.store refuses what another person changed meanwhile
+        # functions.store refuses what another person changed meanwhile.
+        serializer.save()
 
     def perform_destroy(self, function: StoredFunction) -> None:
         """Refused (409) while agents, chains or steps use the function. Its executions are kept."""
-        store.delete_function(function, user=self.request.user, source=client_address(self.request))
+        address = client_address(self.request)
+        store.delete_function(function, user=self.request.user, source=address)
 
     def visible(self) -> StoredFunction:
         """The function with this name, for reading or running rather than changing it."""
@@ -129,7 +134,8 @@ class FunctionViewSet(VersionedViewSet):
         """
         function, expected = self.read_draft(DraftSerializer)
         refusals = checks.check_function(function, user=request.user, **expected)
-        return Response(ValidatedSerializer(describe_source(function, refusals)).data)
+        described = describe_source(function, refusals)
+        return Response(ValidatedSerializer(described).data)
 
     @extend_schema(responses={(200, "text/x-python"): OpenApiTypes.STR})
     @action(detail=False, **WITHOUT_LISTS)
@@ -144,13 +150,16 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=False, methods=["post"], **WITHOUT_LISTS)
     def try_draft(self, request: Any) -> Response:
         """Run a draft once. Nothing is stored; callbacks require a run (422)."""
-        require_scope(request, "functions:execute")  # beside functions:write: it is code of the caller's own
+        # Beside functions:write: it is code of the caller's own.
+        require_scope(request, "functions:execute")
         function, expected = self.read_draft(TrySerializer)
         checks.require_permissions(function, None, request.user)
-        store.refuse_function(checks.check_function(function, user=request.user, **expected), "was not run")
+        refusals = checks.check_function(function, user=request.user, **expected)
+        store.refuse_function(refusals, "was not run")
         draft = store.draft(function)
         caller = callers.alone(request.user, draft)
-        outcome = run_in_sandbox(draft, check_arguments(draft.spec, request.data.get("arguments", {})), caller)
+        arguments = check_arguments(draft.spec, request.data.get("arguments", {}))
+        outcome = run_in_sandbox(draft, arguments, caller)
         callers.refuse_callbacks(caller)
         return Response(serialize_trial(outcome))
 
@@ -163,16 +172,19 @@ class FunctionViewSet(VersionedViewSet):
 
     def freeze(self, function: StoredFunction, body: dict[str, Any]) -> FunctionVersion:
         """Publish the draft, after running its tests."""
-        return store.publish_function(function, user=self.request.user, source=client_address(self.request), **body)
+        address = client_address(self.request)
+        return store.publish_function(function, user=self.request.user, source=address, **body)
 
     def go_back(self, function: StoredFunction, number: int) -> FunctionVersion:
-        return store.rollback_function(function, number, user=self.request.user, source=client_address(self.request))
+        address = client_address(self.request)
+        return store.rollback_function(function, number, user=self.request.user, source=address)
 
     def contents(self, version: FunctionVersion) -> dict[str, Any]:
         return version.whole()
 
     def draft_contents(self, function: StoredFunction) -> dict[str, Any]:
-        return {**FunctionSpec.of(function).model_dump(mode="json"), "source": function.source}
+        contents = FunctionSpec.of(function).model_dump(mode="json")
+        return {**contents, "source": function.source}
 
     @extend_schema(responses=UsedBySerializer)
     @action(detail=True, **WITHOUT_LISTS)
@@ -180,9 +192,9 @@ class FunctionViewSet(VersionedViewSet):
         """Agents and chains with a grant for the function, and steps that name it."""
         function = self.visible()
         function.require_edit(request.user)
-        return Response(
-            UsedBySerializer({"results": catalogue.find_function_uses(function, request.user), "next": None}).data
-        )
+        uses = catalogue.find_function_uses(function, request.user)
+        serializer = UsedBySerializer({"results": uses, "next": None})
+        return Response(serializer.data)
 
     # Running
 
@@ -203,18 +215,26 @@ class FunctionViewSet(VersionedViewSet):
         """Look up the version in one query without its source; this process caches the version
         itself.
         """
-        user, name = self.request.user, readable_name(self.kwargs["name"])
+        user = self.request.user
+        name = readable_name(self.kwargs["name"])
         if number:
             version = self.find_version(self.usable(), number)
             return ready(version.pk, version.sha256)
-        versions = PUBLISHED.all(user=user.pk, name=name) if read_owner(self.request) is None else []
-        if len(versions) != 1 and (len(versions) == 0 or versions[0][2] != user.pk):
-            function = self.usable()  # refuses with the reason
-            versions = [(function.published_id, function.published and function.published.sha256)]
-        if versions[0][0] is None:
+        versions = []
+        if read_owner(self.request) is None:
+            versions = PUBLISHED.all(user=user.pk, name=name)
+        is_clear = len(versions) == 1 or (versions and versions[0][2] == user.pk)
+        if is_clear:
+            version_id, sha256, _ = versions[0]
+        else:
+            # Refuses with the reason.
+            function = self.usable()
+            version_id = function.published_id
+            sha256 = function.published and function.published.sha256
+        if version_id is None:
             hint = "Publish it, or name a version."
             raise Conflict(f"“{name}” is not published.", code="not_published", hint=hint)
-        return ready(*versions[0][:2])
+        return ready(version_id, sha256)
 
     @extend_schema(
         responses=ExecutionSerializer(many=True),
@@ -224,17 +244,24 @@ class FunctionViewSet(VersionedViewSet):
     @action(detail=True, filterset_fields=None)
     def executions(self, request: Any, name: str) -> Response:
         """Your own calls of the function, newest first."""
-        rows = Execution.objects.visible_to(request.user).filter(function=self.visible())
-        if status := request.query_params.get("status"):
+        function = self.visible()
+        rows = Execution.objects.visible_to(request.user).filter(function=function)
+        status = request.query_params.get("status")
+        if status:
+            # PostgreSQL refuses NUL in a text.
             rows = rows.filter(status=status.replace("\0", "")[:10])
         self.page_ordering = ("-id",)
-        return self.get_paginated_response(ExecutionSerializer(self.paginate_queryset(rows), many=True).data)
+        page = self.paginate_queryset(rows)
+        serializer = ExecutionSerializer(page, many=True)
+        return self.get_paginated_response(serializer.data)
 
     @extend_schema(responses=ExecutionSerializer, operation_id="functions_executions_retrieve")
     @action(detail=True, **WITHOUT_LISTS)
     def execution(self, request: Any, name: str, pk: Any) -> Response:
         """One execution."""
-        return Response(ExecutionSerializer(self.own_execution(self.visible(), pk)).data)
+        execution = self.own_execution(self.visible(), pk)
+        serializer = ExecutionSerializer(execution)
+        return Response(serializer.data)
 
     def own_execution(self, function: StoredFunction, pk: Any) -> Execution:
         row = Execution.objects.visible_to(self.request.user).filter(function=function, pk=pk).first()
@@ -306,9 +333,12 @@ class FunctionViewSet(VersionedViewSet):
         """Run the stored tests against the draft or a version."""
         function = self.get_object()
         body = read_body(RunTestsSerializer, request)
-        verdicts = testing.run_tests(self.chosen(function, body["version"]), function.tests.all(), request.user)
+        version = self.chosen(function, body["version"])
+        verdicts = testing.run_tests(version, function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
-        answer = {"passed": passed, "failed": len(verdicts) - passed, "results": [one.as_dict() for one in verdicts]}
+        failed = len(verdicts) - passed
+        results = [verdict.as_dict() for verdict in verdicts]
+        answer = {"passed": passed, "failed": failed, "results": results}
         return Response(VerdictsSerializer(answer).data)
 
     @extend_schema(request=ReplaySerializer, responses={200: ReplayedSerializer})
@@ -319,7 +349,8 @@ class FunctionViewSet(VersionedViewSet):
         """
         function = self.usable()
         body = read_body(ReplaySerializer, request)
-        answer = testing.replay(function, self.chosen(function, body["version"]), request.user, body["limit"])
+        version = self.chosen(function, body["version"])
+        answer = testing.replay(function, version, request.user, body["limit"])
         return Response(ReplayedSerializer(answer).data)
 
     def chosen(self, function: StoredFunction, number: int | None) -> Ready:
@@ -341,12 +372,18 @@ PUBLISHED = Select(published_by_name, user=IntegerField(), name=CharField())
 
 def describe_source(function: StoredFunction, refusals: list[checks.Refusal]) -> dict[str, Any]:
     """The information derived from the source, as far as it can be parsed."""
+    output_schema = None
+    imports: list[str] = []
+    requires: list[str] = []
     try:
         signature = checks.read_signature(function.source, function.entry)
-        derived = {"output_schema": signature.output_schema, "imports": list(signature.imports),
-                   "requires": list(signature.requires)}  # fmt: skip
     except checks.SourceProblem:
-        derived = {"output_schema": None, "imports": [], "requires": []}
+        # It is among the refusals.
+        pass
+    else:
+        output_schema = signature.output_schema
+        imports = list(signature.imports)
+        requires = list(signature.requires)
     return {
         "valid": not refusals,
         "refusals": refusals,
@@ -355,5 +392,7 @@ def describe_source(function: StoredFunction, refusals: list[checks.Refusal]) ->
         "is_async": function.is_async,
         "requires_context": function.requires_context,
         "input_schema": function.input_schema,
-        **derived,
+        "output_schema": output_schema,
+        "imports": imports,
+        "requires": requires,
     }

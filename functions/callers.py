@@ -36,10 +36,16 @@ class NoCallbacks(Mapping[str, Callback]):
 def alone(user: Any, version: Ready) -> Caller:
     """A call for this user without a run: no callbacks, and values that last as long as the call."""
     spec = version.spec
-    names, hosts = live_secrets(user, version), tuple(spec.allowed_hosts)
-    host = Host(user=user, function=version.function_id, allowed_hosts=hosts, secret_names=names)
-    data = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
-    return Caller(user_id=user.pk, data=data if spec.requires_context else {}, grants=NoCallbacks(), host=host)
+    host = Host(
+        user=user,
+        function=version.function_id,
+        allowed_hosts=tuple(spec.allowed_hosts),
+        secret_names=live_secrets(user, version),
+    )
+    data = {}
+    if spec.requires_context:
+        data = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
+    return Caller(user_id=user.pk, data=data, grants=NoCallbacks(), host=host)
 
 
 def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
@@ -48,12 +54,17 @@ def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
 
     Otherwise a key that may only run functions could reach any secret through a draft or an old version.
     """
-    if not version.spec.secrets:
+    names = version.spec.secrets
+    if not names:
         return ()
-    same = {"pk": version.function_id} if version.number else {"owner": user, "name": version.name}
-    rows = StoredFunction.objects.filter(**same, published__isnull=False)
-    spec = rows.values_list("published__spec", flat=True).first() or {}
-    return tuple(name for name in version.spec.secrets if name in spec.get("secrets", ()))
+    published = StoredFunction.objects.filter(published__isnull=False)
+    if version.number:
+        rows = published.filter(pk=version.function_id)
+    else:
+        rows = published.filter(owner=user, name=version.name)
+    live_spec = rows.values_list("published__spec", flat=True).first() or {}
+    live_names = live_spec.get("secrets", ())
+    return tuple(name for name in names if name in live_names)
 
 
 def refuse_callbacks(caller: Caller) -> None:

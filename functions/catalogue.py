@@ -13,7 +13,8 @@ from agents.tools import ToolSpec
 from functions.models import FunctionVersion, StoredFunction
 from functions.spec import FunctionSpec
 
-GRACE_S = 5.0  # added to the function's own limit, for queueing and transport
+# Added to the function's own limit, for queueing and transport.
+GRACE_S = 5.0
 
 
 def save_function_tool(function: StoredFunction, version: FunctionVersion) -> Tool:
@@ -25,12 +26,19 @@ def save_function_tool(function: StoredFunction, version: FunctionVersion) -> To
     """
     require_free_name(function)
     tool = find_function_tool(function.pk) or Tool(kind=Tool.Kind.FUNCTION)
-    tool.enabled = tool.enabled or not StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
+    if not tool.enabled:
+        is_live = StoredFunction.objects.filter(pk=function.pk, published__isnull=False).exists()
+        tool.enabled = not is_live
     spec = version.spec
-    tool.name, tool.owner, tool.team = function.name, function.owner, function.team
-    tool.description, tool.effect = spec["description"], FunctionSpec.model_validate(spec).real_effect
-    tool.input_schema, tool.output_schema = spec["input_schema"], spec["output_schema"]
+    tool.name = function.name
+    tool.owner = function.owner
+    tool.team = function.team
+    tool.description = spec["description"]
+    tool.effect = FunctionSpec.model_validate(spec).real_effect
+    tool.input_schema = spec["input_schema"]
+    tool.output_schema = spec["output_schema"]
     tool.deadline_s = spec["timeout"] + GRACE_S
+    # Whatever a host answers is foreign text.
     tool.untrusted = bool(spec["allowed_hosts"])
     tool.source = {"function": function.pk, "version": version.number, "id": version.pk, "sha256": version.sha256}
     tool.freeze_hash()
@@ -43,24 +51,32 @@ def as_pinned(tool: ToolSpec, number: int) -> ToolSpec:
     """The tool as it describes this version of its function: another version may have more access
     than the live one.
     """
+    function_id = tool.source.get("function")
     if tool.kind != Tool.Kind.FUNCTION or number == tool.source.get("version"):
         return replace(tool, pinned_version=number)
-    rows = FunctionVersion.objects.filter(function_id=tool.source.get("function"), number=number)
+    rows = FunctionVersion.objects.filter(function_id=function_id, number=number)
     spec = rows.values_list("spec", flat=True).first()
     if spec is None:
-        return replace(tool, pinned_version=number)  # the call reports that the version was deleted
+        # The call reports that the version was deleted.
+        return replace(tool, pinned_version=number)
     effect = FunctionSpec.model_validate(spec).real_effect
-    return replace(tool, pinned_version=number, effect=effect, untrusted=bool(spec["allowed_hosts"]))
+    untrusted = bool(spec["allowed_hosts"])
+    return replace(tool, pinned_version=number, effect=effect, untrusted=untrusted)
 
 
 def require_free_name(function: StoredFunction) -> None:
     """Raises Conflict if a tool of another kind or of another function has the name, as publishing
     would then fail.
     """
+    namesakes = Tool.objects.filter(name=function.name)
     own = find_function_tool(function.pk)
-    others = Tool.objects.filter(name=function.name).exclude(pk=own.pk if own else None)
-    of_team = others.filter(team=function.team) if function.team_id else others.none()
-    if namesake := (others.filter(owner=function.owner) | of_team).first():
+    if own is not None:
+        namesakes = namesakes.exclude(pk=own.pk)
+    in_reach = namesakes.filter(owner=function.owner)
+    if function.team_id:
+        in_reach |= namesakes.filter(team=function.team)
+    namesake = in_reach.first()
+    if namesake is not None:
         raise Conflict(
             f"A {namesake.kind} tool named “{function.name}” already exists.",
             code="name_taken",
@@ -69,7 +85,9 @@ def require_free_name(function: StoredFunction) -> None:
 
 
 def find_function_tool(function_id: int | None) -> Tool | None:
-    return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first() if function_id else None
+    if not function_id:
+        return None
+    return Tool.objects.filter(kind=Tool.Kind.FUNCTION, source__function=function_id).first()
 
 
 @transaction.atomic
@@ -98,35 +116,34 @@ def find_function_uses(function: StoredFunction, user: Any) -> list[dict[str, An
 
     Those that this user cannot see have an empty name.
     """
+    uses = []
     tool = find_function_tool(function.pk)
-    grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain") if tool else []
-    uses = [as_user(grant, user) for grant in grants]
+    if tool is not None:
+        grants = ToolGrant.objects.filter(tool=tool).select_related("agent", "chain")
+        uses += [as_user(grant, user) for grant in grants]
     steps = ChainStep.objects.filter(target_kind=ChainStep.Target.TOOL, target=function.name).select_related("chain")
     if function.owner_id is not None:
-        steps = steps.filter(chain__owner=function.owner_id) | steps.filter(
-            chain__team__isnull=False, chain__team=function.team_id
-        )
-    uses += [
-        {
-            "kind": "step",
-            "name": name_visible_row(step.chain, user, f"/{step.key}"),
-            "mode": "",
-            "version": step.target_version,
-        }
-        for step in steps
-    ]
-    uses += [
-        {"kind": "hook", "name": name_visible_row(hook, user), "mode": hook.place, "version": hook.pinned_version}
-        for hook in Hook.objects.filter(tool=tool).select_related("tool")
-    ]
+        # Steps name a tool; somebody else's step of that name means their own.
+        of_owner = steps.filter(chain__owner=function.owner_id)
+        of_team = steps.filter(chain__team__isnull=False, chain__team=function.team_id)
+        steps = of_owner | of_team
+    for step in steps:
+        name = name_visible_row(step.chain, user, f"/{step.key}")
+        uses.append({"kind": "step", "name": name, "mode": "", "version": step.target_version})
+    for hook in Hook.objects.filter(tool=tool).select_related("tool"):
+        name = name_visible_row(hook, user)
+        uses.append({"kind": "hook", "name": name, "mode": hook.place, "version": hook.pinned_version})
     return uses
 
 
 def as_user(grant: ToolGrant, user: Any) -> dict[str, Any]:
     kind = "agent" if grant.agent else "chain"
-    name = name_visible_row(grant.agent or grant.chain, user)
+    row = grant.agent or grant.chain
+    name = name_visible_row(row, user)
     return {"kind": kind, "name": name, "mode": grant.mode, "version": grant.pinned_version}
 
 
 def name_visible_row(row: Any, user: Any, part: str = "") -> str:
-    return f"{row}{part}" if is_seen(row, user) else ""
+    if not is_seen(row, user):
+        return ""
+    return f"{row}{part}"

@@ -2,6 +2,7 @@
 reason and a fix.
 """
 
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from typing import Any
 
@@ -34,26 +35,34 @@ def check_function(
     of the sandbox that `user` has.
     """
     if len(function.source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        message = f"The source is larger than the maximum of {MAX_SOURCE_BYTES // 1024} kB."
         hint = "Split it into several functions that call each other."
-        return [
-            build_refusal("too_large", f"The source is larger than the maximum of {MAX_SOURCE_BYTES // 1024} kB.", hint)
-        ]
+        return [build_refusal("too_large", message, hint)]
     try:
         signature = read_signature(function.source, function.entry)
     except SourceProblem as problem:
         return unread(function, problem, user)
     field_refusals = [*schema_refusals(function), *limit_refusals(function), *cache_refusals(function, signature)]
-    expect = {"is_async": is_async, "requires_context": requires_context}
-    schema = require_defaults(function.input_schema) if function.input_schema and not field_refusals else None
-    refusals = ask_sandbox(function, signature.entry, user, input_schema=schema, **expect)
+    schema = None
+    if function.input_schema and not field_refusals:
+        schema = require_defaults(function.input_schema)
+    refusals = ask_sandbox(
+        function,
+        signature.entry,
+        user,
+        input_schema=schema,
+        is_async=is_async,
+        requires_context=requires_context,
+    )
     fill_from_signature(function, signature)
-    return [*(one.as_dict() for one in refusals), *field_refusals]
+    return [*(refusal.as_dict() for refusal in refusals), *field_refusals]
 
 
 def ask_sandbox(function: StoredFunction, entry: str, user: Any, **expect: Any) -> list[sandbox.Refusal]:
-    imports, expect["owner"] = allowed_imports(function), str(user.pk) if user else None
+    imports = allowed_imports(function)
+    owner = str(user.pk) if user else None
     try:
-        return sandbox.check(function.source, imports, entry, safe_mode=function.safe_mode, **expect)
+        return sandbox.check(function.source, imports, entry, safe_mode=function.safe_mode, owner=owner, **expect)
     except sandbox.NoChild:
         raise Unavailable(
             "The sandbox is busy.", code="busy", hint="Try again in a moment.", headers={"Retry-After": "2"}
@@ -68,8 +77,11 @@ def require_defaults(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of the arguments the entry actually receives: properties with a default are always
     present.
     """
-    values = list(defaults(schema))
-    return {**schema, "required": sorted({*schema.get("required", []), *values})} if values else schema
+    with_default = defaults(schema)
+    if not with_default:
+        return schema
+    required = {*schema.get("required", []), *with_default}
+    return {**schema, "required": sorted(required)}
 
 
 def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[Refusal]:
@@ -77,14 +89,13 @@ def unread(function: StoredFunction, problem: SourceProblem, user: Any) -> list[
     line takes precedence.
     """
     refusals = ask_sandbox(function, function.entry or "main", user)
-    if not function.entry:  # its entry is not known yet, so it cannot be missing
-        refusals = [one for one in refusals if one.code != "no-entry"]
-    same_line = [one for one in refusals if one.line == problem.line]
-    return (
-        [one.as_dict() for one in refusals]
-        if same_line
-        else [problem.as_refusal(), *(one.as_dict() for one in refusals)]
-    )
+    if not function.entry:
+        # Its entry is not known yet, so it cannot be missing.
+        refusals = [refusal for refusal in refusals if refusal.code != "no-entry"]
+    described = [refusal.as_dict() for refusal in refusals]
+    if any(refusal.line == problem.line for refusal in refusals):
+        return described
+    return [problem.as_refusal(), *described]
 
 
 def fill_from_signature(function: StoredFunction, signature: Signature) -> None:
@@ -97,8 +108,17 @@ def fill_from_signature(function: StoredFunction, signature: Signature) -> None:
 
 
 def build_refusal(code: str, message: str, hint: str, field: str = "source", line: int = 1) -> Refusal:
-    place = {"line": line, "column": 1, "end_line": line, "end_column": 1}
-    return {"severity": "error", "code": code, "message": message, "hint": hint, "field": field, **place}
+    return {
+        "severity": "error",
+        "code": code,
+        "message": message,
+        "hint": hint,
+        "field": field,
+        "line": line,
+        "column": 1,
+        "end_line": line,
+        "end_column": 1,
+    }
 
 
 def schema_refusals(function: StoredFunction) -> list[Refusal]:
@@ -128,21 +148,23 @@ def limit_refusals(function: StoredFunction) -> list[Refusal]:
             refusals.append(build_refusal("over_the_maximum", message, f"Write {limit:g} or less.", field))
     for name in function.allowed_imports:
         if name not in sandbox.IMPORTABLE:
+            message = f"“{name}” cannot be imported in a function."
             hint = f"Remove it. {sandbox.import_hint(name)}"
-            refusals.append(
-                build_refusal("import-unknown", f"“{name}” cannot be imported in a function.", hint, "allowed_imports")
-            )
-    for field, allowed in (("allowed_imports", settings.FUNCTION_IMPORTS), ("allowed_hosts", settings.FUNCTION_HOSTS)):
-        for name in getattr(function, field):
-            if not any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
-                refusals.append(
-                    build_refusal(
-                        "not_on_this_site",
-                        f"“{name}” is not allowed on this site.",
-                        f"Remove it, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}.",
-                        field,
-                    )
-                )
+            refusals.append(build_refusal("import-unknown", message, hint, "allowed_imports"))
+    refusals += site_refusals(function, "allowed_imports", settings.FUNCTION_IMPORTS)
+    refusals += site_refusals(function, "allowed_hosts", settings.FUNCTION_HOSTS)
+    return refusals
+
+
+def site_refusals(function: StoredFunction, field: str, allowed: Sequence[str]) -> list[Refusal]:
+    """Names in this field that match none of the site's patterns."""
+    refusals = []
+    for name in getattr(function, field):
+        if any(fnmatch(str(name).lower(), pattern.lower()) for pattern in allowed):
+            continue
+        message = f"“{name}” is not allowed on this site."
+        hint = f"Remove it, or ask an administrator. Allowed: {', '.join(allowed) or 'none'}."
+        refusals.append(build_refusal("not_on_this_site", message, hint, field))
     return refusals
 
 
@@ -162,14 +184,16 @@ def cache_refusals(function: StoredFunction, signature: Signature) -> list[Refus
 
 
 def allowed_imports(function: StoredFunction) -> tuple[str, ...]:
-    return tuple(sorted({str(name) for name in function.allowed_imports}))
+    names = {str(name) for name in function.allowed_imports}
+    return tuple(sorted(names))
 
 
 def require_permissions(function: StoredFunction, before: StoredFunction | None, user: Any) -> list[dict[str, Any]]:
     """The limits that this change raises, for the audit log; each requires a permission. Raises
     Forbidden.
     """
-    if not function.safe_mode and (before is None or before.safe_mode) and not user.has_perm("functions.run_unsafe"):
+    was_safe = before is None or before.safe_mode
+    if was_safe and not function.safe_mode and not user.has_perm("functions.run_unsafe"):
         raise Forbidden(
             "Switching safe_mode off requires a permission.",
             code="needs_permission",
@@ -177,9 +201,13 @@ def require_permissions(function: StoredFunction, before: StoredFunction | None,
         )
     raised = []
     for field, free in FREE_LIMITS.items():
-        was = max(free, getattr(before, field)) if before else free
-        if getattr(function, field) > was:
-            raised.append({"limit": field, "from": was, "to": getattr(function, field)})
+        # What was allowed before stays allowed.
+        was = free
+        if before:
+            was = max(free, getattr(before, field))
+        now = getattr(function, field)
+        if now > was:
+            raised.append({"limit": field, "from": was, "to": now})
     if raised and not user.has_perm("functions.raise_limits"):
         first = raised[0]
         message = f"Raising {first['limit']} above {first['from']:g} {LABELS[first['limit']]} requires a permission."

@@ -14,7 +14,8 @@ from functions.models import FunctionTest, StoredFunction
 from functions.reading import read_signature
 from functions.signature import SourceProblem
 
-COLUMNS = (*(name for name in find_options(StoredFunction) if name != "source"), "source")  # the longest last
+# The source is the longest, so it comes last in a file.
+COLUMNS = (*(name for name in find_options(StoredFunction) if name != "source"), "source")
 LISTS = find_options_of_kind(StoredFunction, "lines")
 
 
@@ -28,8 +29,7 @@ class FunctionKind:
     def unknown(self, definition: Definition) -> dict[str, str]:
         extras = extra(definition, {"kind", "name", "team", "draft", "live", "tests", *COLUMNS})
         extras |= extra(definition.get("live"), COLUMNS, "live.")
-        tests = definition.get("tests")
-        for number, test in enumerate(tests if isinstance(tests, list) else ()):
+        for number, test in enumerate(list_given_tests(definition)):
             extras |= extra(test, {"name", "arguments", "tolerance", *EXPECTS}, f"tests.{number}.")
         return extras
 
@@ -37,38 +37,43 @@ class FunctionKind:
         columns = shapes.column_shapes(StoredFunction, COLUMNS)
         faults = shapes.faults(definition, {**columns, "tests": (list,), **shapes.SHARED})
         faults += shapes.not_texts(definition, LISTS)
-        if isinstance(live := definition.get("live"), dict):
-            faults += shapes.faults(live, columns, "live.") + shapes.not_texts(live, LISTS, "live.")
-        tests = definition.get("tests")
-        for number, test in enumerate(tests if isinstance(tests, list) else ()):
+        live = definition.get("live")
+        if isinstance(live, dict):
+            faults += shapes.faults(live, columns, "live.")
+            faults += shapes.not_texts(live, LISTS, "live.")
+        for number, test in enumerate(list_given_tests(definition)):
             faults += faults_in_test(test, f"tests.{number}")
         return faults
 
     def rows(self, owner: Any) -> Iterable[StoredFunction]:
-        return StoredFunction.objects.filter(owner=owner).select_related("published", "team").prefetch_related("tests")
+        rows = StoredFunction.objects.filter(owner=owner)
+        return rows.select_related("published", "team").prefetch_related("tests")
 
     def find(self, owner: Any, name: str) -> StoredFunction | None:
         return StoredFunction.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: StoredFunction) -> Definition:
-        draft = shorten_definition({name: getattr(row, name) for name in COLUMNS})
+        columns = {name: getattr(row, name) for name in COLUMNS}
+        draft = shorten_definition(columns)
+        definition: Definition = {"kind": self.name, "name": row.name, **draft}
         tests = [read_test(test) for test in row.tests.all()]
-        return {
-            "kind": self.name,
-            "name": row.name,
-            **draft,
-            **({"tests": tests} if tests else {}),
-            **live(row, draft),
-            **sharing(row),
-        }
+        if tests:
+            definition["tests"] = tests
+        return {**definition, **live(row, draft), **sharing(row)}
 
     def normal(self, definition: Definition, owner: Any) -> Definition:
-        values = shorten_definition(
-            {name: definition.get(name, default_value(StoredFunction, name)) for name in COLUMNS}
-        )
-        tests = [read_test(FunctionTest(**written_test(test))) for test in definition.get("tests", [])]
-        kept = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
-        return {**kept, **values, **({"tests": tests} if tests else {})}
+        normal = {name: definition[name] for name in ("kind", "name", "team", "draft", "live") if definition.get(name)}
+        columns = {}
+        for name in COLUMNS:
+            columns[name] = definition.get(name, default_value(StoredFunction, name))
+        normal |= shorten_definition(columns)
+        tests = []
+        for test in definition.get("tests", []):
+            # Through an unsaved row, so that left out fields have their defaults.
+            tests.append(read_test(FunctionTest(**written_test(test))))
+        if tests:
+            normal["tests"] = tests
+        return normal
 
     def __init__(self) -> None:
         self.tested: set[str] = set()
@@ -82,29 +87,33 @@ class FunctionKind:
         row = StoredFunction(owner=owner, name=definition["name"])
         set_columns(row, definition, COLUMNS)
         checks.require_permissions(row, None, actor)
-        store.refuse_function(checks.check_function(row, user=actor), "was not stored")
+        refusals = checks.check_function(row, user=actor)
+        store.refuse_function(refusals, "was not stored")
         tests = [FunctionTest(**written_test(test)) for test in definition.get("tests", [])]
-        store.refuse_red(row, testing.run_tests(store.draft(row), tests, actor))
+        verdicts = testing.run_tests(store.draft(row), tests, actor)
+        store.refuse_red(row, verdicts)
         self.tested.add(definition["name"])
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: StoredFunction | None) -> StoredFunction:
         """Check, store, test and publish the function; a failed test refuses the file. If `live` is
         given, it is published first, and the draft is stored afterwards.
         """
-        row = row or StoredFunction(owner=owner, name=definition["name"])
+        name = definition["name"]
+        note = "from a definition file"
+        live_definition = definition.get("live")
+        row = row or StoredFunction(owner=owner, name=name)
         share_definition(row, definition.get("team"))
-        if definition.get("live"):
-            self.keep(row, definition["live"], actor)
-            store.publish_function(row, user=actor, note="from a definition file", source="definitions")
+        if live_definition:
+            self.keep(row, live_definition, actor)
+            store.publish_function(row, user=actor, note=note, source="definitions")
         self.keep(row, definition, actor)
         row.tests.all().delete()
         tests = [FunctionTest(function=row, **written_test(test)) for test in definition.get("tests", [])]
         FunctionTest.objects.bulk_create(tests)
-        if not definition.get("draft") and not definition.get("live"):
-            tested = definition["name"] in self.tested
-            store.publish_function(
-                row, user=actor, note="from a definition file", source="definitions", is_tested=tested
-            )
+        if not definition.get("draft") and not live_definition:
+            # `prepare` has run the tests already.
+            is_tested = name in self.tested
+            store.publish_function(row, user=actor, note=note, source="definitions", is_tested=is_tested)
         return row
 
     def keep(self, row: StoredFunction, definition: Definition, actor: Any) -> None:
@@ -119,24 +128,39 @@ def live(row: StoredFunction, draft: Definition) -> Definition:
         return {}
     spec = row.published.spec
     columns = {name: spec[name] for name in COLUMNS if name in spec}
-    published = shorten_definition({**columns, "source": row.published.source, "is_deprecated": row.is_deprecated})
-    return {} if published == draft else {"live": published}
+    columns["source"] = row.published.source
+    columns["is_deprecated"] = row.is_deprecated
+    published = shorten_definition(columns)
+    if published == draft:
+        return {}
+    return {"live": published}
 
 
 def shorten_definition(values: Definition) -> Definition:
     """The fields without defaults and without values that can be derived from the source."""
-    values = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
+    short = {name: value for name, value in values.items() if name not in ("is_async", "requires_context")}
     for name in LISTS:
-        values[name] = sorted(set(values[name]))
+        short[name] = sorted(set(short[name]))
+    source = short["source"]
     try:
-        signature = read_signature(values["source"], values["entry"])
-        last = read_signature(values["source"]).entry
+        signature = read_signature(source, short["entry"])
+        # Without a name, the last function is the entry.
+        last = read_signature(source).entry
     except SourceProblem:
-        return without_defaults(values, StoredFunction)
+        return without_defaults(short, StoredFunction)
     derived = {"entry": last, "description": signature.description, "input_schema": signature.input_schema}
-    return without_defaults(
-        {name: value for name, value in values.items() if name not in derived or value != derived[name]}, StoredFunction
-    )
+    for name, value in derived.items():
+        if short.get(name) == value:
+            short.pop(name, None)
+    return without_defaults(short, StoredFunction)
+
+
+def list_given_tests(definition: Definition) -> list[Any]:
+    """The tests of a file, as far as they are a list."""
+    tests = definition.get("tests")
+    if not isinstance(tests, list):
+        return []
+    return tests
 
 
 TEST = {"name": (str,), "arguments": (dict,), "tolerance": (float,)}
@@ -157,8 +181,10 @@ EXPECTS = {
 
 def read_test(test: FunctionTest) -> Definition:
     key = next(key for key, value in EXPECTS.items() if value == test.expects)
-    more = {"tolerance": test.tolerance} if test.tolerance != default_value(FunctionTest, "tolerance") else {}
-    return {"name": test.name, "arguments": test.arguments, key: test.expected, **more}
+    definition = {"name": test.name, "arguments": test.arguments, key: test.expected}
+    if test.tolerance != default_value(FunctionTest, "tolerance"):
+        definition["tolerance"] = test.tolerance
+    return definition
 
 
 def written_test(test: Definition) -> Definition:

@@ -6,7 +6,7 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
@@ -45,7 +45,8 @@ class Caller:
     grants: Mapping[str, Callback] = field(default_factory=dict)
     host: Host | None = None
     is_cancelled: Callable[[], bool] | None = None
-    most_s: float = math.inf  # the time the caller has left
+    # The time the caller has left.
+    most_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class Ready:
 
 def bytes_of_version(version: Ready) -> int:
     """A parsed schema uses about ten times the memory of its text."""
-    return 4_000 + len(version.source) + 10 * len(version.spec.model_dump_json())
+    spec_size = len(version.spec.model_dump_json())
+    return 4_000 + len(version.source) + 10 * spec_size
 
 
 @cached(LRUCache(64 << 20, bytes_of_version), lock=Lock())
@@ -108,7 +110,8 @@ def check_arguments(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
         raise Invalid(
             "Arguments must be an object.", code="invalid_arguments", hint='Send {"arguments": {"name": value}}.'
         )
-    values = {**defaults(spec.input_schema), **normalize_names(arguments, spec.input_schema)}
+    values = defaults(spec.input_schema)
+    values |= normalize_names(arguments, spec.input_schema)
     try:
         size = len(json.dumps(values, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -122,15 +125,15 @@ def check_arguments(spec: FunctionSpec, arguments: Any) -> dict[str, Any]:
             f"The arguments have {size} bytes; the maximum is {MAX_ARGUMENT_BYTES}.", hint="Send less data in one call."
         )
     problems = validate(spec.input_schema, values)
-    if problems:
-        details = [{"code": "invalid_arguments", "field": f"arguments{one['path']}", **one} for one in problems]
-        raise Invalid(
-            f"The arguments do not match the input schema of {spec.name}.",
-            code="invalid_arguments",
-            hint="See the details and the function's input_schema.",
-            details=details,
-        )
-    return values
+    if not problems:
+        return values
+    details = [{"code": "invalid_arguments", "field": f"arguments{one['path']}", **one} for one in problems]
+    raise Invalid(
+        f"The arguments do not match the input schema of {spec.name}.",
+        code="invalid_arguments",
+        hint="See the details and the function's input_schema.",
+        details=details,
+    )
 
 
 def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +144,8 @@ def normalize_names(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dic
     named = {}
     for name, value in arguments.items():
         normal = unicodedata.normalize("NFKC", name)
-        is_free = normal not in arguments and normal not in named  # a second spelling must not replace the first
+        # A second spelling must not replace the first.
+        is_free = normal not in arguments and normal not in named
         is_the_same = name not in parameters and normal in parameters and is_free
         named[normal if is_the_same else name] = value
     return named
@@ -156,21 +160,39 @@ def run_in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) ->
             return sandbox.Outcome(status="busy", error=sandbox.FunctionError("Busy", message))
         outcome = in_sandbox(version, arguments, caller)
     outcome = with_valid_output(spec, outcome)
-    return caller.host.redacted(outcome) if caller.host else outcome
+    if caller.host:
+        return caller.host.redacted(outcome)
+    return outcome
 
 
 def in_sandbox(version: Ready, arguments: dict[str, Any], caller: Caller) -> sandbox.Outcome:
     """The outcome of one child, which is killed if the run is cancelled or the caller's time is up."""
-    spec, limits = version.spec, version.spec.limits()
+    spec = version.spec
+    limits = spec.limits()
     if caller.most_s < limits.timeout_s:
         limits = replace(limits, timeout_s=caller.most_s)
-    with watch.over(caller.is_cancelled) if caller.is_cancelled else nullcontext() as cancellation:
+    reuse = None
+    if spec.reuse == "run":
+        reuse = caller.run
+    watched: AbstractContextManager[Any] = nullcontext()
+    if caller.is_cancelled:
+        watched = watch.over(caller.is_cancelled)
+    with watched as cancellation:
         return sandbox.execute(
-            version.source, arguments, entry=spec.entry, allowed_imports=tuple(spec.allowed_imports),
-            safe_mode=spec.safe_mode, limits=limits, min_isolation=spec.min_isolation,
-            context=dict(caller.data), grants=caller.grants, host=caller.host,
-            reuse=caller.run if spec.reuse == "run" else None, owner=str(caller.user_id), cancellation=cancellation,
-        )  # fmt: skip
+            version.source,
+            arguments,
+            entry=spec.entry,
+            allowed_imports=tuple(spec.allowed_imports),
+            safe_mode=spec.safe_mode,
+            limits=limits,
+            min_isolation=spec.min_isolation,
+            context=dict(caller.data),
+            grants=caller.grants,
+            host=caller.host,
+            reuse=reuse,
+            owner=str(caller.user_id),
+            cancellation=cancellation,
+        )
 
 
 def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.Outcome:
@@ -179,8 +201,12 @@ def with_valid_output(spec: FunctionSpec, outcome: sandbox.Outcome) -> sandbox.O
     problems = validate(spec.output_schema, outcome.result)
     if not problems:
         return outcome
-    places = "; ".join(f"{one['path'] or 'result'}: {one['message']}" for one in problems[:5])
-    error = sandbox.FunctionError("InvalidOutput", f"the result does not match output_schema: {places}")
+    places = []
+    for problem in problems[:5]:
+        path = problem["path"] or "result"
+        places.append(f"{path}: {problem['message']}")
+    message = f"the result does not match output_schema: {'; '.join(places)}"
+    error = sandbox.FunctionError("InvalidOutput", message)
     return replace(outcome, status="error", result=None, error=error)
 
 
@@ -188,6 +214,16 @@ def build_execution(
     version: Ready, arguments: dict[str, Any], caller: Caller, outcome: sandbox.Outcome, *, is_cached: bool = False
 ) -> Execution:
     """The Execution of this call, not stored yet."""
+    wall_ms = outcome.wall_ms
+    cpu_ms = outcome.cpu_ms
+    requests = []
+    if caller.host:
+        requests = caller.host.requests
+    if is_cached:
+        # These were the figures of the call whose result was kept.
+        wall_ms = 0.0
+        cpu_ms = 0.0
+        requests = []
     return Execution(
         function_id=version.function_id,
         version_id=version.id,
@@ -201,12 +237,12 @@ def build_execution(
         result=clean_result(outcome.result),
         error=read_outcome_error(outcome),
         printed=read_printed_text(outcome),
-        wall_ms=0.0 if is_cached else outcome.wall_ms,
-        cpu_ms=0.0 if is_cached else outcome.cpu_ms,
+        wall_ms=wall_ms,
+        cpu_ms=cpu_ms,
         peak_kb=outcome.peak_kb,
         isolation=outcome.isolation,
         is_cached=is_cached,
-        requests=caller.host.requests if caller.host and not is_cached else [],
+        requests=requests,
     )
 
 
@@ -232,15 +268,21 @@ def report_violation(version: Ready, execution: Execution) -> None:
     """
     facts: dict[str, Any] = {"version": version.number, "function": version.name}
     AuditEvent.record("function.violation", execution, **facts)
-    is_attack = (execution.error or {}).get("type") == "SystemCall"
-    if is_attack and version.function_id and version.id and catalogue.withdraw_version(version.function_id, version.id):
+    error = execution.error or {}
+    is_attack = error.get("type") == "SystemCall"
+    # A draft has no version to withdraw.
+    if not (is_attack and version.function_id and version.id):
+        return
+    if catalogue.withdraw_version(version.function_id, version.id):
         AuditEvent.record("function.withdrawn", execution, **facts)
 
 
 def read_outcome_error(outcome: sandbox.Outcome) -> dict[str, Any] | None:
-    if outcome.error is None:
+    error = outcome.error
+    if error is None:
         return None
-    return {"type": outcome.error.type, "message": outcome.error.message.replace("\0", "�"), "line": outcome.error.line}
+    message = error.message.replace("\0", "�")
+    return {"type": error.type, "message": message, "line": error.line}
 
 
 def clean_result(value: Any) -> Any:
@@ -251,7 +293,9 @@ def clean_result(value: Any) -> Any:
 def read_printed_text(outcome: sandbox.Outcome) -> str:
     """The text without NUL characters, which PostgreSQL cannot store."""
     text = outcome.printed.replace("\0", "�")
-    return f"{text}\n… (cut)" if outcome.printed_cut else text
+    if outcome.printed_cut:
+        return f"{text}\n… (cut)"
+    return text
 
 
 def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
@@ -261,8 +305,9 @@ def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
     reach hosts is never cached.
     """
     spec = version.spec
-    is_personal = spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode
-    if not (spec.is_pure and spec.cache_ttl) or is_personal or version.id is None:
+    if version.id is None or not spec.is_pure or not spec.cache_ttl:
+        return ""
+    if spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode:
         return ""
     return f"function-result:{version.id}:{version.sha256}:{hash_json(arguments)}"
 
@@ -282,4 +327,5 @@ def write_cache(key: str, outcome: sandbox.Outcome, seconds: int) -> None:
     try:
         cache.set(key, json.dumps(kept), seconds)
     except (RedisError, OSError):
-        return  # a result that was not cached is computed again
+        # A result that was not cached is computed again.
+        return

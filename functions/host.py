@@ -21,10 +21,14 @@ from functions.http import Auth, Fetched, Rules, fetch_for_function
 from functions.models import StoredFunction
 from plumbing.http.outbound import Sockets
 
-HTTP_S = 20.0  # maximum of one request
-ROOM_FOR_NAMES = 1 << 20  # characters of the names that replace secrets in one text
-MAX_VALUE_KEYS = 1000  # maximum of a call or of a run
-MAX_VALUE_BYTES = 1 << 20  # of all values together, as JSON
+# Seconds of one request, at most.
+HTTP_S = 20.0
+# Characters of the names that replace secrets in one text.
+ROOM_FOR_NAMES = 1 << 20
+# Values of a call or of a run, at most.
+MAX_VALUE_KEYS = 1000
+# Bytes of all values together, as JSON.
+MAX_VALUE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -34,16 +38,19 @@ class Host:
     """
 
     user: Any = None
-    function: int | None = None  # the stored function that runs; None: a draft of the user
+    # The stored function that runs; None: a draft of the user.
+    function: int | None = None
     allowed_hosts: tuple[str, ...] = ()
     secret_names: tuple[str, ...] = ()
     emit: Callable[[str, dict[str, Any]], None] | None = None
     values: Any = None
-    files: Callable[[str, bytes, str], dict[str, Any]] | None = None  # stores a file of the run
+    # Stores a file of the run.
+    files: Callable[[str, bytes, str], dict[str, Any]] | None = None
     call_id: str = ""
     used: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
-    own_values: dict[str, bytes] = field(default_factory=dict)  # as JSON: parsed values use twenty times as much memory
+    # As JSON: parsed values use twenty times as much memory.
+    own_values: dict[str, bytes] = field(default_factory=dict)
     deadline: float = math.inf
     sockets: Sockets = field(default_factory=Sockets)
 
@@ -56,20 +63,25 @@ class Host:
         self.sockets.close()
 
     def log(self, message: str, level: str = "info", fields: dict[str, Any] | None = None) -> None:
-        if self.emit:
-            self.emit(
-                "tool.log", self.clean({"id": self.call_id, "message": message, "level": level, "fields": fields or {}})
-            )
+        if self.emit is None:
+            return
+        facts = {"id": self.call_id, "message": message, "level": level, "fields": fields or {}}
+        self.emit("tool.log", self.clean(facts))
 
     def progress(self, done: Any = None, total: Any = None, message: str = "") -> None:
-        if self.emit:
-            fraction = compute_fraction(done, total)
-            self.emit("tool.progress", self.clean({"id": self.call_id, "message": message, "fraction": fraction}))
+        if self.emit is None:
+            return
+        fraction = compute_fraction(done, total)
+        facts = {"id": self.call_id, "message": message, "fraction": fraction}
+        self.emit("tool.progress", self.clean(facts))
 
     def kv_get(self, key: str) -> Any:
         if self.values is not None:
             return self.values.get(key)
-        return json.loads(self.own_values[key]) if key in self.own_values else None
+        data = self.own_values.get(key)
+        if data is None:
+            return None
+        return json.loads(data)
 
     def kv_set(self, key: str, value: Any) -> None:
         if len(key) > 200:
@@ -79,8 +91,8 @@ class Host:
             self.values.set(key, value)
             return
         data = json.dumps(value).encode()
-        others = [size for name, kept in self.own_values.items() if (size := len(kept)) and name != key]
-        check_room(len(others), sum(others), len(data), "call")
+        other_sizes = [len(kept) for name, kept in self.own_values.items() if name != key]
+        check_room(len(other_sizes), sum(other_sizes), len(data), "call")
         self.own_values[key] = data
 
     def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -88,13 +100,18 @@ class Host:
         if not name.strip():
             raise ValueError("a file needs a name")
         name = str(self.clean(name))
-        content = replace_secrets(content, {secret_name: secret.encode() for secret_name, secret in self.used.items()})
+        secrets = {secret_name: secret.encode() for secret_name, secret in self.used.items()}
+        content = replace_secrets(content, secrets)
         if self.files is not None:
             return self.files(name, content, media_type)
         if len(content) > settings.FILE_BYTES:
             raise ValueError(f"a file can have at most {settings.FILE_BYTES >> 20} MB")
-        shown = {"name": storage.clean_name(name), "media_type": storage.detect_type(content, media_type)}
-        return {"file": None, **shown, "size": len(content)}
+        return {
+            "file": None,
+            "name": storage.clean_name(name),
+            "media_type": storage.detect_type(content, media_type),
+            "size": len(content),
+        }
 
     def http(self, request: dict[str, Any]) -> dict[str, Any]:
         """ctx.http: https requests to the function's hosts, if the site allows them. Secrets in the
@@ -102,17 +119,25 @@ class Host:
         """
         private = tuple(settings.PRIVATE_HOSTS_ALLOWED)
         hosts = tuple(host for host in self.allowed_hosts if is_on_site(host))
+        remaining_s = self.deadline - time.monotonic()
         rules = Rules(
-            hosts=hosts, secret=self.auth, record=self.note, private_hosts=private, plain_http_hosts=private,
-            max_timeout_s=max(min(HTTP_S, self.deadline - time.monotonic()), 0.01), sockets=self.sockets,
-        )  # fmt: skip
-        answer: dict[str, Any] = self.clean(fetch_for_function(request, rules))
+            hosts=hosts,
+            secret=self.auth,
+            record=self.note,
+            private_hosts=private,
+            plain_http_hosts=private,
+            max_timeout_s=max(min(HTTP_S, remaining_s), 0.01),
+            sockets=self.sockets,
+        )
+        response = fetch_for_function(request, rules)
+        answer: dict[str, Any] = self.clean(response)
         return answer
 
     def auth(self, name: str) -> Auth:
         secret = self.secret(name)
         value = secret.template.replace("{secret}", secret.value)
-        return Auth(header=secret.header, value=value, hosts=tuple(str(host) for host in secret.hosts))
+        hosts = tuple(map(str, secret.hosts))
+        return Auth(header=secret.header, value=value, hosts=hosts)
 
     def note(self, fetched: Fetched) -> None:
         self.requests.append(self.clean(asdict(fetched)))
@@ -121,8 +146,12 @@ class Host:
         """The outcome with the sent secrets removed, as a server may have echoed one."""
         if not self.used:
             return outcome
-        error = outcome.error and replace(outcome.error, message=self.clean(outcome.error.message))
-        return replace(outcome, result=self.clean(outcome.result), printed=self.clean(outcome.printed), error=error)
+        error = outcome.error
+        if error is not None:
+            error = replace(error, message=self.clean(error.message))
+        result = self.clean(outcome.result)
+        printed = self.clean(outcome.printed)
+        return replace(outcome, result=result, printed=printed, error=error)
 
     def clean(self, value: Any) -> Any:
         """The same value with each used secret replaced by its name."""
@@ -157,9 +186,13 @@ class Host:
         """The owner of a function can change it, so it may only use secrets that the owner may use
         as well.
         """
-        rows = StoredFunction.objects.filter(pk=self.function).values_list("owner_id", flat=True)
-        owner_id = rows.first() if self.function else None
-        return owner_id in (None, self.user.pk) or is_open(secret.owner_id, secret.team_id, owner_id)
+        owner_id = None
+        if self.function:
+            rows = StoredFunction.objects.filter(pk=self.function)
+            owner_id = rows.values_list("owner_id", flat=True).first()
+        if owner_id is None or owner_id == self.user.pk:
+            return True
+        return is_open(secret.owner_id, secret.team_id, owner_id)
 
 
 def check_room(keys: int, size: int, more: int, whose: str) -> None:
@@ -178,24 +211,34 @@ def replace_secrets(text: AnyStr, secrets: Mapping[str, AnyStr]) -> AnyStr:
     What was inserted is not read again: names of secrets of one letter would multiply with every secret. Where the
     names would take more room than that, a star stands for a secret.
     """
+    # A secret may contain another one, whose mark would leave the rest of it readable.
     longest_first = sorted(secrets.items(), key=lambda pair: -len(pair[1]))
-    marks = [(secret, like(text, f"[secret {name}]"), like(text, "*")) for name, secret in longest_first]
-    if sum(text.count(secret) * len(mark) for secret, mark, _ in marks) <= ROOM_FOR_NAMES:
-        return replace_marks(text, [(secret, mark) for secret, mark, _ in marks])
-    for secret, _, star in marks:
+    marks = []
+    room = 0
+    for name, secret in longest_first:
+        mark = like(text, f"[secret {name}]")
+        marks.append((secret, mark))
+        room += text.count(secret) * len(mark)
+    if room <= ROOM_FOR_NAMES:
+        return replace_marks(text, marks)
+    star = like(text, "*")
+    for secret, _ in marks:
         text = text.replace(secret, star)
     return text
 
 
 def like(text: AnyStr, mark: str) -> AnyStr:
-    return mark if isinstance(text, str) else mark.encode()
+    if isinstance(text, str):
+        return mark
+    return mark.encode()
 
 
 def replace_marks(text: AnyStr, marks: list[tuple[AnyStr, AnyStr]]) -> AnyStr:
     if not marks:
         return text
     (secret, mark), *others = marks
-    return mark.join(replace_marks(piece, others) for piece in text.split(secret))
+    pieces = [replace_marks(piece, others) for piece in text.split(secret)]
+    return mark.join(pieces)
 
 
 def compute_fraction(done: Any, total: Any) -> float | None:
@@ -217,4 +260,5 @@ def is_on_site(host: str) -> bool:
     """The hosts of the function that the site still allows; the site's list may have changed since
     the version was published.
     """
-    return any(fnmatch(host.lower(), pattern.lower()) for pattern in settings.FUNCTION_HOSTS)
+    host = host.lower()
+    return any(fnmatch(host, pattern.lower()) for pattern in settings.FUNCTION_HOSTS)

@@ -80,8 +80,10 @@ class Rules:
     max_response: int = 1 << 20
     max_timeout_s: float = 20.0
     max_redirects: int = 5
-    sockets: outbound.Sockets | None = None  # the connections of the call, which closes them
-    resolver: outbound.Resolver | None = None  # replaces the system's resolver in tests
+    # The connections of the call, which closes them.
+    sockets: outbound.Sockets | None = None
+    # Replaces the system's resolver in tests.
+    resolver: outbound.Resolver | None = None
 
 
 @dataclass(slots=True)
@@ -99,10 +101,12 @@ def fetch_for_function(request: Mapping[str, Any], rules: Rules) -> dict[str, An
     """
     outgoing = _read(request, rules)
     seconds = _timeout(request.get("timeout"), rules)
-    deadline, transport = time.monotonic() + seconds, outbound.PinnedTransport(rules.private_hosts, rules.resolver)
+    deadline = time.monotonic() + seconds
+    transport = outbound.PinnedTransport(rules.private_hosts, rules.resolver)
+    sockets = rules.sockets or outbound.Sockets()
     with (
         outbound.until(seconds),
-        outbound.close_together(rules.sockets or outbound.Sockets()),
+        outbound.close_together(sockets),
         httpx2.Client(transport=transport, trust_env=False, follow_redirects=False) as client,
     ):
         for _ in range(rules.max_redirects + 1):
@@ -127,7 +131,8 @@ def _read(request: Mapping[str, Any], rules: Rules) -> _Request:
     body = _body(request, headers)
     if len(body) > rules.max_request:
         raise HttpRefused(f"the body has {len(body)} bytes; the maximum is {rules.max_request}")
-    outgoing = _Request(method, _with_params(url, request.get("params")), headers, body, None)
+    full_url = _with_params(url, request.get("params"))
+    outgoing = _Request(method, full_url, headers, body, None)
     outgoing.auth = _auth(request.get("auth"), rules)
     return outgoing
 
@@ -165,9 +170,13 @@ def _body(request: Mapping[str, Any], headers: dict[str, str]) -> bytes:
 def _with_params(url: str, params: Any) -> str:
     if not params:
         return url
-    if not isinstance(params, Mapping) or not all(isinstance(v, str | int | float | bool) for v in params.values()):
-        raise HttpRefused("params must be an object of strings and numbers")
-    return str(httpx2.URL(url).copy_merge_params({str(key): value for key, value in params.items()}))
+    refusal = "params must be an object of strings and numbers"
+    if not isinstance(params, Mapping):
+        raise HttpRefused(refusal)
+    if not all(isinstance(value, str | int | float | bool) for value in params.values()):
+        raise HttpRefused(refusal)
+    texts = {str(key): value for key, value in params.items()}
+    return str(httpx2.URL(url).copy_merge_params(texts))
 
 
 def _auth(name: Any, rules: Rules) -> Auth | None:
@@ -179,7 +188,9 @@ def _auth(name: Any, rules: Rules) -> Auth | None:
 
 
 def _timeout(value: Any, rules: Rules) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+    # True is an int in Python.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and value > 0:
         return min(float(value), rules.max_timeout_s)
     return rules.max_timeout_s
 
@@ -192,7 +203,8 @@ def _send(client: httpx2.Client, outgoing: _Request, rules: Rules, deadline: flo
     headers = outgoing.headers | {"accept-encoding": "identity"}
     if outgoing.auth is not None:
         headers[outgoing.auth.header.lower()] = _get_secret_value(outgoing.auth, host)
-    client.cookies.clear()  # otherwise two hosts at one address would share cookies
+    # Otherwise two hosts at one address would share cookies.
+    client.cookies.clear()
     began = time.monotonic()
     remaining_s = max(deadline - began, 0.01)
     request = client.build_request(
@@ -224,11 +236,17 @@ def _checked(url: str, rules: Rules) -> str:
     """The host of an address, if it is on the list. Raises HttpRefused."""
     try:
         parts = urlsplit(url)
-        host, _ = (parts.hostname or "").rstrip("."), parts.port  # accessing the port validates it
-        host = host.encode("idna").decode() if host and ":" not in host else host
-        agrees = httpx2.URL(url).host.rstrip(".").lower() in (host.lower(), (parts.hostname or "").rstrip(".").lower())
+        # Reading the port validates it.
+        _ = parts.port
+        plain_host = (parts.hostname or "").rstrip(".")
+        host = plain_host
+        if host and ":" not in host:
+            host = host.encode("idna").decode()
+        # The client reads the address by rules of its own; both must see the same host.
+        sent_host = httpx2.URL(url).host.rstrip(".").lower()
     except (ValueError, UnicodeError, httpx2.InvalidURL):
         raise HttpRefused("the url is not valid") from None
+    agrees = sent_host in (host.lower(), plain_host.lower())
     if not host or not agrees or parts.username is not None or parts.password is not None:
         raise HttpRefused("the url must have a plain host name without user name and password")
     if not matches(host, rules.hosts):
@@ -264,19 +282,28 @@ def _receive(response: httpx2.Response, rules: Rules, deadline: float) -> bytes:
 
 def _redirected(outgoing: _Request, response: dict[str, Any]) -> _Request:
     url = urljoin(outgoing.url, response["headers"]["location"])
-    same_origin = urlsplit(url)[:2] == urlsplit(outgoing.url)[:2]
-    auth = outgoing.auth if same_origin else None
-    headers = outgoing.headers if same_origin else {k: v for k, v in outgoing.headers.items() if k in _HARMLESS}
-    becomes_get = response["status"] == 303 or (response["status"] in (301, 302) and outgoing.method == "POST")
-    if becomes_get and outgoing.method != "HEAD":
-        return _Request("GET", url, {k: v for k, v in headers.items() if k != "content-type"}, b"", auth)
-    return _Request(outgoing.method, url, headers, outgoing.body, auth)
+    headers = outgoing.headers
+    auth = outgoing.auth
+    if urlsplit(url)[:2] != urlsplit(outgoing.url)[:2]:
+        # Another origin gets neither the secret nor headers that may hold one.
+        auth = None
+        headers = {name: value for name, value in headers.items() if name in _HARMLESS}
+    status = response["status"]
+    # As browsers do it: the answer to a form is fetched, not sent again.
+    becomes_get = status == 303 or (status in (301, 302) and outgoing.method == "POST")
+    if not becomes_get or outgoing.method == "HEAD":
+        return _Request(outgoing.method, url, headers, outgoing.body, auth)
+    headers = {name: value for name, value in headers.items() if name != "content-type"}
+    return _Request("GET", url, headers, b"", auth)
 
 
 def _given_back(headers: httpx2.Headers) -> dict[str, str]:
     """The response headers that the function sees; cookies are left out."""
-    return {name.lower(): value for name, value in headers.items() if name.lower() != "set-cookie"}
+    lower = {name.lower(): value for name, value in headers.items()}
+    lower.pop("set-cookie", None)
+    return lower
 
 
 def _without_query(url: str) -> str:
-    return urlsplit(url)._replace(query="", fragment="").geturl()
+    parts = urlsplit(url)
+    return parts._replace(query="", fragment="").geturl()

@@ -18,12 +18,18 @@ def list_python_files(path: Path) -> list[Path]:
     """The file itself, or every Python file below a folder except tests and hidden folders."""
     if path.is_file():
         return [path]
-    files = sorted(path.rglob("*.py"))
-    return [file for file in files if not any(is_left_out(part) for part in file.relative_to(path).parts)]
+    files = []
+    for file in sorted(path.rglob("*.py")):
+        parts = file.relative_to(path).parts
+        if not any(map(is_left_out, parts)):
+            files.append(file)
+    return files
 
 
 def is_left_out(part: str) -> bool:
-    return part.startswith((".", "test_")) or part in ("tests", "__pycache__", "__init__.py", "conftest.py", "setup.py")
+    if part.startswith((".", "test_")):
+        return True
+    return part in ("tests", "__pycache__", "__init__.py", "conftest.py", "setup.py")
 
 
 def list_offered_functions(source: str) -> list[str]:
@@ -37,26 +43,35 @@ def list_offered_functions(source: str) -> list[str]:
     listed = [name for name in read_all_names(module) if name in functions]
     if listed:
         return listed
-    called = {name for node in functions.values() for name in names_used(node) - {node.name}}
+    called: set[str] = set()
+    for node in functions.values():
+        # A function that calls itself is still an entry.
+        called |= names_used(node) - {node.name}
     public = [name for name in functions if not name.startswith("_")]
-    entries = [name for name in public if name not in called] or public[-1:]
-    if not entries:
+    if not public:
         raise SourceProblem(
             "no_entry",
             "The file has no public function.",
             "Add a function whose name does not begin with an underscore.",
         )
-    return entries
+    entries = [name for name in public if name not in called]
+    # Where they call each other in a circle, the last one stands for all.
+    return entries or public[-1:]
 
 
 def read_all_names(module: ast.Module) -> list[str]:
     for node in module.body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+        if isinstance(node, ast.Assign) and is_list_of_names(node):
             try:
                 return [str(name) for name in ast.literal_eval(node.value)]
             except (ValueError, TypeError):
                 return []
     return []
+
+
+def is_list_of_names(node: ast.Assign) -> bool:
+    """Whether it is `__all__ = …`."""
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
 
 
 def names_used(node: ast.AST) -> set[str]:
@@ -69,9 +84,11 @@ def without_all(source: str) -> str:
     """
     lines = source.splitlines(keepends=True)
     for node in parse_source(source).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
-                lines[number] = "\n"
+        if not isinstance(node, ast.Assign) or not is_list_of_names(node):
+            continue
+        end = node.end_lineno or node.lineno
+        for number in range(node.lineno - 1, end):
+            lines[number] = "\n"
     return "".join(lines)
 
 
@@ -86,16 +103,23 @@ def build_function_rows(file: Path, owner: Any) -> Iterator[StoredFunction]:
     plain = without_all(source)
     for entry in entries:
         name = slug(entry)
-        row = StoredFunction.objects.filter(owner=owner, name=name).first() or StoredFunction(owner=owner, name=name)
+        row = StoredFunction.objects.filter(owner=owner, name=name).first()
+        if row is None:
+            row = StoredFunction(owner=owner, name=name)
         if row.source != plain:
-            row.input_schema, row.description = {}, ""
-        row.source, row.entry = plain, entry
-        imports = (one for module in read_signature(plain, entry).imports for one in (module, module.partition(".")[0]))
-        row.allowed_imports = sorted(
-            {name for name in imports if name in sandbox.IMPORTABLE} | set(row.allowed_imports)
-        )
+            # Both are derived anew from the new source.
+            row.input_schema = {}
+            row.description = ""
+        row.source = plain
+        row.entry = entry
+        imports = set(row.allowed_imports)
+        for module in read_signature(plain, entry).imports:
+            package, _, _ = module.partition(".")
+            imports.update(name for name in (module, package) if name in sandbox.IMPORTABLE)
+        row.allowed_imports = sorted(imports)
         yield row
 
 
 def slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("_-")[:64]
+    plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower())
+    return plain.strip("_-")[:64]

@@ -22,10 +22,14 @@ from plumbing.waits import run_blocking
 LIMITS = sandbox.Limits(
     timeout_s=60.0, memory_mb=1024, traffic_kb=64 << 10, call_kb=1024, answer_kb=8 << 10, kept_s=1800.0, max_calls=2000
 )
-INPUT_BYTES = 32 << 20  # all input files of a call together
-OF_SKILL = "skill:"  # before the id of an archive
-MOST_WAITING = 4  # processes of runs that wait, in one worker process
-WAIT_S = 600.0  # that a worker keeps the variables of run_python while the run waits
+# Bytes of all input files of a call together.
+INPUT_BYTES = 32 << 20
+# Stands before the id of an archive.
+OF_SKILL = "skill:"
+# Processes of runs that wait, in one worker process.
+MOST_WAITING = 4
+# Seconds that a worker keeps the variables of run_python while the run waits.
+WAIT_S = 600.0
 LOST = "The variables and files of earlier calls are lost: the process was ended."
 
 
@@ -53,12 +57,17 @@ class Files:
             content = self.content_of(file)
             if content is None:
                 raise FileNotFoundError("the file was deleted")
-            self.content = {file: content}  # they are read one after another: one is kept at a time
+            # They are read one after another: one is kept at a time.
+            self.content = {file: content}
         return self.content[file][offset : offset + size]
 
     def content_of(self, file: str) -> bytes | None:
-        reader = self.context.read_skill if file.startswith(OF_SKILL) else self.context.read_file
-        return reader(file.removeprefix(OF_SKILL)) if reader else None
+        reader = self.context.read_file
+        if file.startswith(OF_SKILL):
+            reader = self.context.read_skill
+        if reader is None:
+            return None
+        return reader(file.removeprefix(OF_SKILL))
 
     def save_file(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
         assert self.context.save_file is not None
@@ -76,18 +85,31 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
         raise RetryTool("Give the code to run.")
     if context.run_id is None or context.save_file is None:
         raise ToolFailed("Python can only be run in a run.", code="cannot_run")
-    files = context.files() if context.files else []
+    files = []
+    if context.files:
+        files = context.files()
+    skills = []
+    if context.skills:
+        skills = context.skills()
     inputs = choose_input_files(files)
-    skills = context.skills() if context.skills else []
-    outcome = run_blocking(in_turn, code, [*inputs, *map(as_input, skills)], context)
-    details = {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb}
+    skill_inputs = [as_input(skill) for skill in skills]
+    outcome = run_blocking(in_turn, code, [*inputs, *skill_inputs], context)
+    # What the code read may stand in what it returns.
     is_untrusted = context.is_untrusted or any(one["untrusted"] for one in [*files, *skills])
-    fields: dict[str, Any] = {"printed": read_printed_text(outcome), "untrusted": is_untrusted, "details": details}
+    fields: dict[str, Any] = {
+        "printed": read_printed_text(outcome),
+        "untrusted": is_untrusted,
+        "details": {"isolation": outcome.isolation, "cpu_ms": outcome.cpu_ms, "peak_kb": outcome.peak_kb},
+    }
     if not outcome.ok:
         return ToolResult(ok=False, error=describe_interpreter_error(outcome), **fields)
     result = outcome.result
-    value = {"value": result["value"], "files": result["files"], "inputs": [one["name"] for one in inputs],
-             "is_new": result["call"] == 1}  # fmt: skip
+    value = {
+        "value": result["value"],
+        "files": result["files"],
+        "inputs": [one["name"] for one in inputs],
+        "is_new": result["call"] == 1,
+    }
     if result["skipped"]:
         value["not_stored"] = result["skipped"]
     return ToolResult(ok=True, value=clean_result(value), **fields)
@@ -95,7 +117,9 @@ def run_python(call: ToolCall, context: ToolContext) -> ToolResult:
 
 def as_input(skill: dict[str, Any]) -> dict[str, Any]:
     """A skill for the sandbox, which unpacks its archive."""
-    file = f"{OF_SKILL}{skill['file']}" if skill["file"] else None
+    file = None
+    if skill["file"]:
+        file = f"{OF_SKILL}{skill['file']}"
     return {"file": file, "skill": skill["name"], "text": skill["text"]}
 
 
@@ -113,10 +137,14 @@ def choose_input_files(files: list[dict[str, Any]]) -> list[dict[str, str]]:
 
 def find_free_file_name(name: str, names: dict[str, Any]) -> str:
     stem, dot, extension = name.rpartition(".")
-    number, free = 1, name
+    number = 1
+    free = name
     while free in names or free in (".", ".."):
         number += 1
-        free = f"{stem}-{number}.{extension}" if dot else f"{name}-{number}"
+        if dot:
+            free = f"{stem}-{number}.{extension}"
+        else:
+            free = f"{name}-{number}"
     return free
 
 
@@ -158,11 +186,13 @@ def take_turn(run: str) -> Iterator[None]:
 class Wait:
     """A waiting run whose process is kept until the timer ends it."""
 
-    attempt: int  # the one that used the process last
+    # The one that used the process last.
+    attempt: int
     timer: threading.Timer
 
 
-waiting: dict[str, Wait] = {}  # by run, longest first
+# By run; the one that waits longest is first.
+waiting: dict[str, Wait] = {}
 
 
 def name_interpreter_session(run: str) -> str:
@@ -217,7 +247,8 @@ def end_late(run: str, attempt: int) -> None:
 
 def describe_interpreter_error(outcome: sandbox.Outcome) -> dict[str, Any]:
     error = outcome.error or sandbox.FunctionError("Error", outcome.status)
-    message = error.message.replace("\0", "�").replace("<function>", "the code")
+    message = error.message.replace("\0", "�")
+    message = message.replace("<function>", "the code")
     if outcome.status != "error":
         message = f"{message}. {LOST}"
     code = CODES.get(outcome.status, "function_error")

@@ -13,7 +13,8 @@ from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_ow
 from agents.models.version import Version
 from plumbing.stored_rows import StoredRow
 
-LARGEST = 2**31 - 1  # of a whole number in a database
+# The largest whole number of a database column.
+LARGEST = 2**31 - 1
 
 
 class StoredFunction(Owned):

@@ -17,9 +17,10 @@ def check_sandbox(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Chec
     The attacks take about a second, which is too long for `manage.py check`.
     """
     report = selftest.read_cached_report() or selftest.glance()
+    problems = " ".join(report.problems)
     if not report.ok:
-        return [Error(f"Functions cannot run here: {' '.join(report.problems)}", hint=ADVICE, id="functions.E001")]
+        return [Error(f"Functions cannot run here: {problems}", hint=ADVICE, id="functions.E001")]
     if report.isolation != "full":
-        return [Warning(f"Functions run with reduced isolation: {' '.join(report.problems)}", hint=ADVICE,
-                        id="functions.W001")]  # fmt: skip
+        message = f"Functions run with reduced isolation: {problems}"
+        return [Warning(message, hint=ADVICE, id="functions.W001")]
     return []

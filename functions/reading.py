@@ -37,8 +37,13 @@ def read_apart(task: str, parts: tuple[Any, ...], owner: str | None) -> Any:
 
 
 def build_refused(facts: dict[str, Any]) -> parse_in_child.Refused:
-    place = {name: facts.get(name) or 1 for name in ("line", "column")}
-    return parse_in_child.Refused(facts["message"], code=facts.get("code") or "", hint=facts.get("hint") or "", **place)
+    return parse_in_child.Refused(
+        facts["message"],
+        code=facts.get("code") or "",
+        hint=facts.get("hint") or "",
+        line=facts.get("line") or 1,
+        column=facts.get("column") or 1,
+    )
 
 
 def read_signature(source: str, entry: str = "") -> Signature:

@@ -26,7 +26,8 @@ from functions.models import LARGEST, Execution, FunctionTest, FunctionVersion, 
 
 BODY = [name for name in find_options(StoredFunction) if name != "is_deprecated"]
 TOLD = ["requires", "is_deprecated", "published_version", "refusals", "draft_sha256"]
-ATTEMPTS = 5  # of a change, while others change the same function
+# How often a change is tried, while others change the same function.
+ATTEMPTS = 5
 
 
 class RefusalSerializer(serializers.Serializer):
@@ -70,7 +71,8 @@ class FunctionSerializer(OwnedSerializer):
         return store.draft_hash(function)
 
     def create(self, validated: dict[str, Any]) -> StoredFunction:
-        return self.kept(StoredFunction(owner=self.context["request"].user), validated)
+        function = StoredFunction(owner=self.context["request"].user)
+        return self.kept(function, validated)
 
     def update(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
         """A change of other fields that is stored during the check is kept: then this change is made again."""
@@ -84,25 +86,30 @@ class FunctionSerializer(OwnedSerializer):
         return self.kept(function, validated)
 
     def kept(self, function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
-        details = {
-            "note": validated.pop("note", ""),
-            "expected": validated.pop("expected", ""),
-            **expectations(validated),
-        }
+        note = validated.pop("note", "")
+        expected = validated.pop("expected", "")
+        flags = expectations(validated)
         fill_function(function, validated)
-        return store.save_function(
-            function, user=self.context["request"].user, source=self.context["address"], **details
-        )
+        user = self.context["request"].user
+        address = self.context["address"]
+        return store.save_function(function, user=user, source=address, note=note, expected=expected, **flags)
 
 
 def expectations(validated: dict[str, Any]) -> dict[str, Any]:
     """The two flags derived from the source, if the caller stated their expected values."""
-    return {name: validated.pop(name) for name in ("is_async", "requires_context") if name in validated}
+    flags: dict[str, Any] = {}
+    for name in ("is_async", "requires_context"):
+        if name in validated:
+            flags[name] = validated.pop(name)
+    return flags
 
 
 def fill_function(function: StoredFunction, validated: dict[str, Any]) -> StoredFunction:
     for name, value in validated.items():
-        setattr(function, name, {} if name == "input_schema" and value is None else value)
+        if name == "input_schema" and value is None:
+            # It is derived from the source then.
+            value = {}
+        setattr(function, name, value)
     return function
 
 
@@ -136,7 +143,9 @@ class DraftSerializer(FunctionSerializer):
         """(unsaved row, the caller's expected flags)."""
         values = {name: value for name, value in self.validated_data.items() if name != "arguments"}
         expected = expectations(values)
-        return fill_function(StoredFunction(owner=self.context["request"].user), values), expected
+        function = StoredFunction(owner=self.context["request"].user)
+        fill_function(function, values)
+        return function, expected
 
 
 class TrySerializer(DraftSerializer):
@@ -322,7 +331,19 @@ def serialize_execution(execution: Execution) -> dict[str, Any]:
 
 def serialize_trial(outcome: Any) -> dict[str, Any]:
     """A draft's outcome in the same format; nothing was stored."""
-    error = outcome.error.as_dict() if outcome.error else None
-    names = ("status", "result", "printed", "wall_ms", "cpu_ms", "peak_kb", "isolation")
-    shown = {name: getattr(outcome, name) for name in names}
-    return {"execution": None, **shown, "error": error, "version": None, "cached": False}
+    error = None
+    if outcome.error:
+        error = outcome.error.as_dict()
+    return {
+        "execution": None,
+        "status": outcome.status,
+        "result": outcome.result,
+        "printed": outcome.printed,
+        "wall_ms": outcome.wall_ms,
+        "cpu_ms": outcome.cpu_ms,
+        "peak_kb": outcome.peak_kb,
+        "isolation": outcome.isolation,
+        "error": error,
+        "version": None,
+        "cached": False,
+    }

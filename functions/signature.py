@@ -48,7 +48,10 @@ class SourceProblem(ValueError):
 
     def __init__(self, code: str, message: str, hint: str, line: int = 1, column: int = 1) -> None:
         super().__init__(message)
-        self.code, self.hint, self.line, self.column = code, hint, line, column
+        self.code = code
+        self.hint = hint
+        self.line = line
+        self.column = column
 
     def as_refusal(self) -> dict[str, Any]:
         place = {"line": self.line, "column": self.column, "end_line": self.line, "end_column": self.column}
@@ -61,17 +64,23 @@ def read_source_signature(source: str, entry: str = "") -> Signature:
     functions = {node.name: node for node in module.body if isinstance(node, Function)}
     node = find_entry(functions, entry)
     doc = documentation(node)
+    summary = ""
+    if doc:
+        summary = (doc.short_description or "").strip()
     parameters = Parameters(node, module, doc)
-    returns = Annotations(module, of_results=True).schema(node.returns)
+    output_schema: Schema | None = Annotations(module, of_results=True).schema(node.returns)
+    # `-> None` says that there is no result, not that it is null.
+    if not output_schema or output_schema == {"type": "null"}:
+        output_schema = None
     return Signature(
         entry=node.name,
         line=node.lineno,
-        summary=(doc.short_description or "").strip() if doc else "",
+        summary=summary,
         description=describe_function(doc),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         requires_context=parameters.takes_context,
         input_schema=parameters.schema(),
-        output_schema=returns if returns and returns != {"type": "null"} else None,
+        output_schema=output_schema,
         imports=find_imports(module),
         requires=find_required_libraries(module),
         functions=tuple(functions),
@@ -103,15 +112,22 @@ def find_entry(functions: dict[str, Function], entry: str) -> Function:
         )
     if not functions:
         raise SourceProblem("no_entry", "The source has no top-level function.", "Add one: def main(text: str): …")
-    return functions[entry] if entry else list(functions.values())[-1]
+    if entry:
+        return functions[entry]
+    *_, last = functions.values()
+    return last
 
 
 def documentation(node: Function) -> docstring_parser.Docstring | None:
-    text = ast.get_docstring(node) or ""
+    text = ast.get_docstring(node)
+    if not text:
+        return None
     try:
-        return docstring_parser.parse(text[:MAX_DOCUMENTATION]) if text else None
+        return docstring_parser.parse(text[:MAX_DOCUMENTATION])
     except (docstring_parser.ParseError, RecursionError, ValueError):
-        return docstring_parser.parse(text.split("\n\n")[0].split("\n")[0])
+        # Its sections cannot be read; the first line still says what the function does.
+        first_line, *_ = text.split("\n")
+        return docstring_parser.parse(first_line)
 
 
 def describe_function(doc: docstring_parser.Docstring | None) -> str:
@@ -120,29 +136,37 @@ def describe_function(doc: docstring_parser.Docstring | None) -> str:
         return ""
     parts = [doc.short_description, doc.long_description]
     if doc.returns and doc.returns.description:
-        parts.append(f"Returns: {one_line(doc.returns.description)}")
+        returned = one_line(doc.returns.description)
+        parts.append(f"Returns: {returned}")
     return "\n\n".join(part.strip() for part in parts if part)
 
 
 def find_required_libraries(module: ast.Module) -> tuple[str, ...]:
     """The libraries of `requires = ["pandas"]` in the header, as normalised package names."""
     for node in module.body:
-        if isinstance(node, ast.Assign) and [find_last_name(target) for target in node.targets] == ["requires"]:
-            values = read_json_value(node.value)
-            names = values[0] if values else []
-            if isinstance(names, list) and all(isinstance(name, str) for name in names):
-                return tuple(sorted({re.sub(r"[-_.]+", "-", name.strip()).lower() for name in names}))
+        if not isinstance(node, ast.Assign):
+            continue
+        targets = [find_last_name(target) for target in node.targets]
+        if targets != ["requires"]:
+            continue
+        values = read_json_value(node.value)
+        names = values[0] if values else []
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            normalised = {re.sub(r"[-_.]+", "-", name.strip()).lower() for name in names}
+            return tuple(sorted(normalised))
     return ()
 
 
 def find_imports(module: ast.Module) -> tuple[str, ...]:
-    names = []
+    # The keys of a dictionary are each name once, in order.
+    names: dict[str, None] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            names.update(dict.fromkeys(alias.name for alias in node.names))
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.append(node.module)
-    return tuple(dict.fromkeys(name for name in names if name != "__future__"))
+            names[node.module] = None
+    names.pop("__future__", None)
+    return tuple(names)
 
 
 class Parameters:
@@ -151,27 +175,36 @@ class Parameters:
     def __init__(self, node: Function, module: ast.Module, doc: docstring_parser.Docstring | None) -> None:
         self.annotations = Annotations(module)
         self.constants = self.annotations.aliases
-        self.documented = {param.arg_name.lstrip("*"): param for param in doc.params} if doc else {}
+        self.documented = {}
+        if doc:
+            self.documented = {param.arg_name.lstrip("*"): param for param in doc.params}
         self.refuse_nameless(node)
         parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        self.takes_context = any(arg.arg == CONTEXT for arg in parameters)
         self.arguments = [arg for arg in parameters if arg.arg != CONTEXT]
+        self.takes_context = len(self.arguments) < len(parameters)
         self.more = node.args.kwarg
         self.default_of = find_defaults(node)
 
     def refuse_nameless(self, node: Function) -> None:
         """Arguments are passed by name, and those of `*args` have none."""
-        if arg := node.args.vararg:
-            hint = f"Write a list: {arg.arg}: list."
-            message = f"“*{arg.arg}” takes arguments without a name, but arguments are passed by name."
-            raise SourceProblem("nameless_arguments", message, hint, arg.lineno, arg.col_offset + 1)
+        arg = node.args.vararg
+        if arg is None:
+            return
+        hint = f"Write a list: {arg.arg}: list."
+        message = f"“*{arg.arg}” takes arguments without a name, but arguments are passed by name."
+        raise SourceProblem("nameless_arguments", message, hint, arg.lineno, arg.col_offset + 1)
 
     def schema(self) -> Schema:
         properties = {arg.arg: self.property_of(arg) for arg in self.arguments}
-        required = [arg.arg for arg in self.arguments if arg.arg not in self.default_of]
-        others = self.annotations.schema(self.more.annotation) or True if self.more else False
+        # Without `**kwargs` no other argument is taken; without an annotation any is.
+        others: Any = False
+        if self.more:
+            others = self.annotations.schema(self.more.annotation) or True
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": others}
-        return {**schema, "required": required} if required else schema
+        required = [name for name in properties if name not in self.default_of]
+        if required:
+            schema["required"] = required
+        return schema
 
     def property_of(self, arg: ast.arg) -> Schema:
         schema = self.annotations.schema(arg.annotation)
@@ -196,7 +229,10 @@ class Parameters:
             text = f"Literal[{text[1:-1]}]"
         if " of " in text:
             outer, _, inner = text.partition(" of ")
-            text = f"{outer}[{inner.rstrip('s') if inner not in ('class',) else inner}]"
+            # `list of strings`.
+            if inner != "class":
+                inner = inner.rstrip("s")
+            text = f"{outer}[{inner}]"
         words = {
             "string": "str",
             "integer": "int",
@@ -206,12 +242,18 @@ class Parameters:
             "array": "list",
         }
         try:
-            return self.annotations.schema(ast.parse(words.get(text, text), mode="eval").body)
+            tree = ast.parse(words.get(text, text), mode="eval")
+            return self.annotations.schema(tree.body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return {}
 
     def defaults(self) -> dict[str, Any]:
-        return {arg.arg: defaults[0] for arg in self.arguments if (defaults := self.defaults_with(arg.arg))}
+        defaults = {}
+        for arg in self.arguments:
+            values = self.defaults_with(arg.arg)
+            if values:
+                defaults[arg.arg] = values[0]
+        return defaults
 
     def defaults_with(self, name: str) -> list[Any]:
         """[value] if the default is plain JSON data, else []: the function itself applies other
@@ -220,27 +262,43 @@ class Parameters:
         node = self.default_of.get(name)
         if isinstance(node, ast.Name) and node.id in self.constants:
             node = self.constants[node.id]
-        return read_json_value(node) if node is not None else []
+        if node is None:
+            return []
+        return read_json_value(node)
 
 
 def guess_type(default: Any) -> Schema:
     """The type of a parameter without annotation, from its default."""
-    if isinstance(default, bool):
-        return {"type": "boolean"}
-    kinds: list[tuple[Any, str]] = [((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")]
-    return next(({"type": word} for kind, word in kinds if isinstance(default, kind)), {})
+    # True is an int in Python, so it comes first.
+    kinds: list[tuple[Any, str]] = [
+        (bool, "boolean"),
+        ((int, float), "number"),
+        (str, "string"),
+        (list, "array"),
+        (dict, "object"),
+    ]
+    for kind, name in kinds:
+        if isinstance(default, kind):
+            return {"type": name}
+    return {}
 
 
 def allow_null(schema: Schema) -> Schema:
     """`limit: int = None` means that None is allowed."""
-    kinds = schema.get("type")
+    null = {"type": "null"}
     if "anyOf" in schema:
         options = schema["anyOf"]
-        return schema if {"type": "null"} in options else {**schema, "anyOf": [*options, {"type": "null"}]}
+        if null in options:
+            return schema
+        return {**schema, "anyOf": [*options, null]}
+    kinds = schema.get("type")
     if kinds is None or "enum" in schema:
-        return {"anyOf": [schema, {"type": "null"}]}
-    listed = kinds if isinstance(kinds, list) else [kinds]
-    return schema if "null" in listed else {**schema, "type": [*listed, "null"]}
+        return {"anyOf": [schema, null]}
+    if not isinstance(kinds, list):
+        kinds = [kinds]
+    if "null" in kinds:
+        return schema
+    return {**schema, "type": [*kinds, "null"]}
 
 
 def one_line(text: str) -> str:

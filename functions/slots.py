@@ -26,7 +26,8 @@ return 1
 
 @lru_cache(maxsize=1)
 def connection() -> redis.Redis:
-    return redis.Redis(connection_pool=make_pool(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1))
+    pool = make_pool(settings.CACHE_URL, socket_timeout=1, socket_connect_timeout=1)
+    return redis.Redis(connection_pool=pool)
 
 
 @contextmanager
@@ -46,14 +47,18 @@ def take_slot_if_free(function_id: int, limit: int, seconds: float) -> Iterator[
 
 def take_slot(key: bytes, token: str, limit: int, seconds: float) -> bool:
     now = time.time()
+    ends = now + seconds
     try:
-        return bool(connection().eval(TAKE, 1, key, now, limit, now + seconds, token, int(seconds) + 1))
-    except redis.RedisError:  # losing the limit temporarily is better than losing the service
+        is_taken = connection().eval(TAKE, 1, key, now, limit, ends, token, int(seconds) + 1)
+    except redis.RedisError:
+        # Losing the limit temporarily is better than losing the service.
         return True
+    return bool(is_taken)
 
 
 def give_back(key: bytes, token: str) -> None:
     try:
         connection().zrem(key, token)
     except redis.RedisError:
-        return  # it expires on its own
+        # It expires on its own.
+        return

@@ -78,4 +78,8 @@ def defaults(schema: dict[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}
-    return {name: part["default"] for name, part in properties.items() if isinstance(part, dict) and "default" in part}
+    values = {}
+    for name, part in properties.items():
+        if isinstance(part, dict) and "default" in part:
+            values[name] = part["default"]
+    return values

@@ -29,9 +29,12 @@ def save_function(
     `expected` is the sha256 of the draft that the author edited: Conflict if the draft has changed
     since. Without it, changes that another user made during the check are still not overwritten.
     """
-    before = StoredFunction.objects.filter(pk=function.pk).first() if function.pk else None
-    seen = draft_hash(before) if before else ""
+    before = None
+    seen = ""
+    if function.pk:
+        before = StoredFunction.objects.filter(pk=function.pk).first()
     if before:
+        seen = draft_hash(before)
         require_edit(before, user)
         if expected and expected != seen:
             raise_changed(function)
@@ -39,20 +42,17 @@ def save_function(
     if before is None or before.name != function.name:
         catalogue.require_free_name(function)
     raised = checks.require_permissions(function, before, user)
-    refuse_function(checks.check_function(function, user=user, **expectations), "was not stored")
+    refusals = checks.check_function(function, user=user, **expectations)
+    refuse_function(refusals, "was not stored")
     try:
         with transaction.atomic():
-            if before and draft_hash(StoredFunction.objects.select_for_update().get(pk=function.pk)) != seen:
-                raise_changed(function)
+            if before:
+                # The check took a while; somebody may have stored the function meanwhile.
+                stored = StoredFunction.objects.select_for_update().get(pk=function.pk)
+                if draft_hash(stored) != seen:
+                    raise_changed(function)
             function.save()
-            verb = "created" if before is None else "changed"
-            audit_function(
-                verb, function, user, source, sha256=draft_hash(function), **({"note": note} if note else {})
-            )
-            if before and before.is_deprecated != function.is_deprecated:
-                audit_function("deprecated" if function.is_deprecated else "undeprecated", function, user, source)
-            for limit in raised:
-                audit_function("limit_raised", function, user, source, **limit)
+            audit_saved_function(function, before, user, source, note=note, raised=raised)
         remember_checked_source(draft_hash(function))
     except IntegrityError:
         raise Conflict(
@@ -61,6 +61,28 @@ def save_function(
             hint=_("Choose another name, or change the existing function."),
         )
     return function
+
+
+def audit_saved_function(
+    function: StoredFunction,
+    before: StoredFunction | None,
+    user: Any,
+    source: str,
+    *,
+    note: str,
+    raised: list[dict[str, Any]],
+) -> None:
+    """What was stored, and beside it what an administrator looks for: deprecations and raised limits."""
+    facts = {"sha256": draft_hash(function)}
+    if note:
+        facts["note"] = note
+    verb = "changed" if before else "created"
+    audit_function(verb, function, user, source, **facts)
+    if before and before.is_deprecated != function.is_deprecated:
+        verb = "deprecated" if function.is_deprecated else "undeprecated"
+        audit_function(verb, function, user, source)
+    for limit in raised:
+        audit_function("limit_raised", function, user, source, **limit)
 
 
 def require_edit(function: StoredFunction, user: Any) -> None:
@@ -98,13 +120,13 @@ def refuse_function(refusals: list[checks.Refusal], what: str) -> None:
     if not refusals:
         return
     first = refusals[0]
+    hint = first["hint"]
+    if first.get("field", "source") != "source":
+        raise Invalid(
+            f"The function {what}: {first['field']}: {first['message']}", code="refused", hint=hint, details=refusals
+        )
     raise Invalid(
-        f"The function {what}: line {first['line']}: {first['message']}"
-        if first.get("field", "source") == "source"
-        else f"The function {what}: {first['field']}: {first['message']}",
-        code="refused",
-        hint=first["hint"],
-        details=refusals,
+        f"The function {what}: line {first['line']}: {first['message']}", code="refused", hint=hint, details=refusals
     )
 
 
@@ -115,7 +137,8 @@ def draft_hash(function: StoredFunction) -> str:
 def draft(function: StoredFunction) -> Ready:
     """The working row, ready to run."""
     spec = FunctionSpec.of(function)
-    return Ready(None, function.pk, None, function.name, spec.content_hash(function.source), function.source, spec)
+    sha256 = spec.content_hash(function.source)
+    return Ready(None, function.pk, None, function.name, sha256, function.source, spec)
 
 
 def publish_function(
@@ -173,23 +196,24 @@ def require_override(function: StoredFunction, red: list[testing.Verdict], overr
 
 def refuse_red(function: StoredFunction, verdicts: list[testing.Verdict]) -> None:
     """Raises Invalid with one detail for each failed test."""
-    red = [one for one in verdicts if not one.ok]
-    if red:
+    red = [verdict for verdict in verdicts if not verdict.ok]
+    if not red:
+        return
+    hint = _("Fix the function or its tests; the details list each failed test.")
+    details = list_test_failures(red)
+    if len(red) > 1:
         raise Invalid(
-            f"“{function}” was not published: {len(red)} tests failed."
-            if len(red) > 1
-            else f"“{function}” was not published: one test failed.",
-            code="tests_failed",
-            hint=_("Fix the function or its tests; the details list each failed test."),
-            details=list_test_failures(red),
+            f"“{function}” was not published: {len(red)} tests failed.", code="tests_failed", hint=hint, details=details
         )
+    raise Invalid(f"“{function}” was not published: one test failed.", code="tests_failed", hint=hint, details=details)
 
 
 def list_test_failures(red: list[testing.Verdict]) -> list[dict[str, Any]]:
-    return [
-        {"code": "test_failed", "field": "tests", "message": f"{one.test}: {one.reason}", **one.as_dict()}
-        for one in red
-    ]
+    failures = []
+    for verdict in red:
+        message = f"{verdict.test}: {verdict.reason}"
+        failures.append({"code": "test_failed", "field": "tests", "message": message, **verdict.as_dict()})
+    return failures
 
 
 def raise_changed(function: StoredFunction) -> None:
@@ -204,14 +228,20 @@ def freeze(function: StoredFunction, tested: str, user: Any, note: str) -> Funct
     locked = StoredFunction.objects.select_for_update().get(pk=function.pk)
     if draft_hash(locked) != tested:
         raise_changed(function)
+    # The same content is the same version.
     version = locked.versions.filter(sha256=tested).first()
-    return version or FunctionVersion.objects.create(
+    if version is not None:
+        return version
+    # The site itself is no row.
+    author = user if getattr(user, "pk", None) else None
+    spec = FunctionSpec.of(locked).model_dump(mode="json")
+    return FunctionVersion.objects.create(
         function=locked,
         number=next_number(locked.versions),
         sha256=tested,
         source=locked.source,
-        spec=FunctionSpec.of(locked).model_dump(mode="json"),
-        author=user if getattr(user, "pk", None) else None,
+        spec=spec,
+        author=author,
         note=note,
     )
 
@@ -241,17 +271,19 @@ def delete_function(function: StoredFunction, *, user: Any, source: str = "") ->
     remove_unshared_uses(function)
     users = catalogue.find_function_uses(function, user)
     if users:
-        names = ", ".join(f"{one['kind']} {one['name'] or 'that you cannot see'}" for one in users[:5])
+        names = []
+        for one in users[:5]:
+            name = one["name"] or "that you cannot see"
+            names.append(f"{one['kind']} {name}")
         raise Conflict(
-            _("“%(function)s” is in use by %(names)s.") % {"function": function, "names": names},
+            _("“%(function)s” is in use by %(names)s.") % {"function": function, "names": ", ".join(names)},
             code="in_use",
             hint=_("Remove the grants and steps first, or deprecate it."),
             details=users,
         )
     with transaction.atomic():
-        audit_function(
-            "deleted", function, user, source, versions=list(function.versions.values_list("sha256", flat=True))
-        )
+        hashes = list(function.versions.values_list("sha256", flat=True))
+        audit_function("deleted", function, user, source, versions=hashes)
         Execution.objects.filter(function=function).update(function=None, version=None)
         catalogue.unlist_tool(function)
         StoredFunction.objects.filter(pk=function.pk).update(published=None)

@@ -48,13 +48,15 @@ def run_tests(version: Ready, tests: Iterable[FunctionTest], user: Any) -> list[
 def run_test(version: Ready, test: FunctionTest, user: Any) -> Verdict:
     try:
         with parse_in_child.count_user_reading(person_id(user)):
-            outcome = run_in_sandbox(version, check_arguments(version.spec, test.arguments), alone(user))
+            arguments = check_arguments(version.spec, test.arguments)
+            outcome = run_in_sandbox(version, arguments, alone(user))
     except MusterError as error:
-        outcome = sandbox.Outcome(
-            status="refused", error=sandbox.FunctionError("InvalidArguments", format_error(error))
-        )
+        refusal = sandbox.FunctionError("InvalidArguments", format_error(error))
+        outcome = sandbox.Outcome(status="refused", error=refusal)
+    failure = None
+    if outcome.error:
+        failure = outcome.error.as_dict()
     reason = why_not(test, outcome)
-    failure = outcome.error.as_dict() if outcome.error else None
     return Verdict(test.name, not reason, reason, outcome.status, outcome.result, failure, outcome.wall_ms)
 
 
@@ -68,7 +70,10 @@ def person_id(user: Any) -> Any:
 
 
 def format_error(error: MusterError) -> str:
-    return "; ".join([str(error), *(str(detail.get("message", "")) for detail in error.details[:3])])
+    texts = [str(error)]
+    for detail in error.details[:3]:
+        texts.append(str(detail.get("message", "")))
+    return "; ".join(texts)
 
 
 def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
@@ -77,15 +82,13 @@ def why_not(test: FunctionTest, outcome: sandbox.Outcome) -> str:
         return why_other_error(test.expected, outcome)
     if not outcome.ok:
         error = outcome.error
-        return (
-            _("it ended in %(status)s: %(type)s: %(message)s")
-            % {"status": outcome.status, "type": error.type, "message": error.message}
-            if error
-            else _("it ended in %(status)s") % {"status": outcome.status}
-        )
+        if error is None:
+            return _("it ended in %(status)s") % {"status": outcome.status}
+        words = {"status": outcome.status, "type": error.type, "message": error.message}
+        return _("it ended in %(status)s: %(type)s: %(message)s") % words
     if test.expects == FunctionTest.Expects.SCHEMA:
         problems = validate(test.expected or {}, outcome.result)
-        return "; ".join(f"{one['path'] or 'result'}: {one['message']}" for one in problems[:3])
+        return "; ".join(f"{problem['path'] or 'result'}: {problem['message']}" for problem in problems[:3])
     return difference(test.expected, outcome.result, test.tolerance)
 
 
@@ -108,24 +111,31 @@ def why_other_error(expected: Any, outcome: sandbox.Outcome) -> str:
 def difference(expected: Any, got: Any, tolerance: float, path: str = "result") -> str:
     """The first place where two values differ by more than the tolerance; empty if there is none."""
     if is_number(expected) and is_number(got):
-        return "" if abs(expected - got) <= tolerance else other_value(path, got, expected)
+        is_same = abs(expected - got) <= tolerance
+        return "" if is_same else other_value(path, got, expected)
     if type(expected) is not type(got):
         return other_value(path, got, expected)
     if isinstance(expected, dict):
         if expected.keys() != got.keys():
             keys = {"path": path, "got": sorted(got), "expected": sorted(expected)}
             return _("%(path)s has the keys %(got)s, not %(expected)s") % keys
-        differences = (difference(expected[key], got[key], tolerance, f"{path}.{key}") for key in expected)
-        return next((text for text in differences if text), "")
+        for key, value in expected.items():
+            text = difference(value, got[key], tolerance, f"{path}.{key}")
+            if text:
+                return text
+        return ""
     if isinstance(expected, list):
         if len(expected) != len(got):
             numbers = {"path": path, "got": len(got), "expected": len(expected)}
             return _("%(path)s has %(got)s items, not %(expected)s") % numbers
-        differences = (
-            difference(a, b, tolerance, f"{path}[{n}]") for n, (a, b) in enumerate(zip(expected, got, strict=True))
-        )
-        return next((text for text in differences if text), "")
-    return "" if expected == got else other_value(path, got, expected)
+        for number, (expected_item, item) in enumerate(zip(expected, got, strict=True)):
+            text = difference(expected_item, item, tolerance, f"{path}[{number}]")
+            if text:
+                return text
+        return ""
+    if expected == got:
+        return ""
+    return other_value(path, got, expected)
 
 
 def other_value(path: str, got: Any, expected: Any) -> str:
@@ -134,12 +144,15 @@ def other_value(path: str, got: Any, expected: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
+    # True is an int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def format_short_value(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}…"
+    if len(text) > 120:
+        text = f"{text[:117]}…"
+    return text
 
 
 def build_test(execution: Execution, name: str) -> FunctionTest:
@@ -147,10 +160,14 @@ def build_test(execution: Execution, name: str) -> FunctionTest:
     test = FunctionTest(name=name, arguments=execution.arguments)
     test.function_id = execution.function_id  # type: ignore[assignment]  # null only for a deleted function's history
     if execution.status == "ok":
-        test.expects, test.expected, test.tolerance = FunctionTest.Expects.VALUE, execution.result, 1e-9
+        test.expects = FunctionTest.Expects.VALUE
+        test.expected = execution.result
+        # Sums of floats may differ in their last digits.
+        test.tolerance = 1e-9
     else:
         error = execution.error or {}
-        test.expects, test.expected = FunctionTest.Expects.ERROR, error.get("type") or execution.status
+        test.expects = FunctionTest.Expects.ERROR
+        test.expected = error.get("type") or execution.status
     return test
 
 
@@ -164,16 +181,14 @@ def replay(function: StoredFunction, version: Ready, user: Any, limit: int) -> d
     inputs = recent_inputs(function, user, limit)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="function-replay") as pool:
         answers = list(pool.map(lambda execution: replay_execution(version, execution, user), inputs))
+    # None stands for the same result.
     differing = [answer for answer in answers if answer]
-    return {
-        "version": version.number,
-        "replayed": len(inputs),
-        "same": len(inputs) - len(differing),
-        "differing": differing,
-    }
+    same = len(inputs) - len(differing)
+    return {"version": version.number, "replayed": len(inputs), "same": same, "differing": differing}
 
 
 def recent_inputs(function: StoredFunction, user: Any, limit: int) -> list[Execution]:
+    # How these ended says nothing about the function.
     rows = Execution.objects.visible_to(user).filter(function=function).exclude(status__in=["busy", "cancelled"])
     different: dict[str, Execution] = {}
     for execution in rows.order_by("-id")[: limit * 5]:
@@ -184,13 +199,16 @@ def recent_inputs(function: StoredFunction, user: Any, limit: int) -> list[Execu
 
 
 def replay_execution(version: Ready, execution: Execution, user: Any) -> dict[str, Any] | None:
-    verdict = run_test(version, build_test(execution, str(execution.pk)), user)
+    test = build_test(execution, str(execution.pk))
+    verdict = run_test(version, test, user)
     if verdict.ok:
         return None
+    before = {"status": execution.status, "result": execution.result, "error": execution.error}
+    after = {"status": verdict.status, "result": verdict.result, "error": verdict.error}
     return {
         "execution": str(execution.pk),
         "arguments": execution.arguments,
-        "before": {"status": execution.status, "result": execution.result, "error": execution.error},
-        "after": {"status": verdict.status, "result": verdict.result, "error": verdict.error},
+        "before": before,
+        "after": after,
         "reason": verdict.reason,
     }

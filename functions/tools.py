@@ -31,12 +31,12 @@ class FunctionToolset:
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         version = find_called_version(tool)
         try:
-            execution = perform(version, call.arguments, build_caller(tool, version, call, context))
+            caller = build_caller(tool, version, call, context)
+            execution = perform(version, call.arguments, caller)
         except (Invalid, TooLarge) as error:
             raise RetryTool(describe_invalid_arguments(error), details=error.details)
-        return build_function_result(
-            execution, untrusted=tool.untrusted, keep=partial(store_execution, version, execution)
-        )
+        keep = partial(store_execution, version, execution)
+        return build_function_result(execution, untrusted=tool.untrusted, keep=keep)
 
 
 def find_called_version(tool: ToolSpec) -> Ready:
@@ -75,10 +75,16 @@ def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCo
         }
     grants: dict[str, Any] = {}
     if context.call_tool:
-        others = [name for name in context.tool_names if name != tool.name]
-        grants = {name: callback(context, name) for name in others}
+        for name in context.tool_names:
+            # A function cannot call itself.
+            if name != tool.name:
+                grants[name] = callback(context, name)
+    # The person is needed for secrets alone, so other functions cost no query.
+    user = None
+    if spec.secrets:
+        user = load_person(context.user_id)
     host = Host(
-        user=load_person(context.user_id) if spec.secrets else None,
+        user=user,
         function=version.function_id,
         allowed_hosts=tuple(spec.allowed_hosts),
         secret_names=tuple(spec.secrets),
@@ -87,6 +93,9 @@ def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCo
         files=context.save_file,
         call_id=call.id,
     )
+    is_cancelled = None
+    if context.run_id:
+        is_cancelled = context.is_cancelled
     return Caller(
         user_id=context.user_id,
         run=context.run_id,
@@ -94,7 +103,7 @@ def build_caller(tool: ToolSpec, version: Ready, call: ToolCall, context: ToolCo
         data=data,
         grants=grants,
         host=host,
-        is_cancelled=context.is_cancelled if context.run_id else None,
+        is_cancelled=is_cancelled,
         most_s=time_left(tool, context),
     )
 
@@ -125,21 +134,37 @@ def callback(context: ToolContext, name: str) -> Any:
 
 def build_function_result(execution: Execution, *, untrusted: bool, keep: Callable[[], None]) -> ToolResult:
     details = {
-        "execution": str(execution.pk), "version": execution.version_number, "isolation": execution.isolation,
-        "cpu_ms": execution.cpu_ms, "peak_kb": execution.peak_kb, "cached": execution.is_cached,
-    }  # fmt: skip
-    is_ok, error = execution.status == "ok", None
-    if not is_ok:
-        error = {"code": CODES.get(execution.status, "function_error"), **(execution.error or {})}
+        "execution": str(execution.pk),
+        "version": execution.version_number,
+        "isolation": execution.isolation,
+        "cpu_ms": execution.cpu_ms,
+        "peak_kb": execution.peak_kb,
+        "cached": execution.is_cached,
+    }
+    is_ok = execution.status == "ok"
+    value = None
+    error = None
+    if is_ok:
+        value = execution.result
+    else:
+        code = CODES.get(execution.status, "function_error")
+        error = {"code": code, **(execution.error or {})}
     return ToolResult(
-        ok=is_ok, value=execution.result if is_ok else None, error=error, printed=execution.printed,
-        untrusted=untrusted, details=details, keep=keep,
-    )  # fmt: skip
+        ok=is_ok,
+        value=value,
+        error=error,
+        printed=execution.printed,
+        untrusted=untrusted,
+        details=details,
+        keep=keep,
+    )
 
 
 def describe_invalid_arguments(error: Invalid | TooLarge) -> str:
     """The error for the model: which argument is invalid, and why."""
-    reasons = [
-        f"{detail.get('path') or 'arguments'}: {detail['message']}" for detail in error.details if "message" in detail
-    ]
+    reasons = []
+    for detail in error.details:
+        if "message" in detail:
+            path = detail.get("path") or "arguments"
+            reasons.append(f"{path}: {detail['message']}")
     return "; ".join([str(error), *reasons[:5]])

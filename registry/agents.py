@@ -91,13 +91,19 @@ class LiveAgent:
         started = perf_counter()
         stopwatch = Stopwatch(started, on_delta)
         tools = (*self._offered(tool_names), *extra_tools)
-        stop_filter = StopFilter(stopwatch.hear, stop) if stop else None
+        stop_filter = None
+        if stop:
+            stop_filter = StopFilter(stopwatch.hear, stop)
+        listener = None
+        if on_delta:
+            # What stands behind a stop never reaches the listener.
+            listener = (stop_filter or stopwatch).hear
         question = Question(
             model_name=self.spec.model_name,
             messages=self._prompted(messages),
             tools=tools,
             output_schema=output_schema,
-            on_delta=(stop_filter or stopwatch).hear if on_delta else None,
+            on_delta=listener,
             watch=Watch(is_cancelled, deadline),
             on_thought=on_thought,
             must_call=must_call,
@@ -130,10 +136,13 @@ class LiveAgent:
 
     def changed(self, spec: AgentSpec) -> "LiveAgent":
         """This agent with another spec, for one run. Its tools stay. Raises CannotBuild."""
-        return replace(self, spec=spec, model=self.model_with(spec.model_params))
+        model = self.model_with(spec.model_params)
+        return replace(self, spec=spec, model=model)
 
     def model_with(self, params: ModelParams) -> ChatModel:
-        return self.model if params == self.spec.model_params else chat_model(self.provider, params)
+        if params == self.spec.model_params:
+            return self.model
+        return chat_model(self.provider, params)
 
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars."""
@@ -143,7 +152,9 @@ class LiveAgent:
     def window(self) -> int | None:
         """Tokens that its model reads; None if that is not known."""
         model = self.provider.known_model(self.spec.model_name)
-        return model.window if model else None
+        if model is None:
+            return None
+        return model.window
 
     def bid(
         self,
@@ -154,39 +165,45 @@ class LiveAgent:
         output_schema: dict[str, JSON] | None = None,
     ) -> Bid:
         """The most that `reply` may use when it is asked this, whichever of the models answers."""
-        return bid(
-            self._prompted(messages),
-            (*self._offered(tool_names), *extra_tools),
-            output_schema,
-            max_tokens=self.spec.model_params.max_tokens,
-            cost=self._highest_cost,
-        )
+        prompted = self._prompted(messages)
+        tools = (*self._offered(tool_names), *extra_tools)
+        max_tokens = self.spec.model_params.max_tokens
+        return bid(prompted, tools, output_schema, max_tokens=max_tokens, cost=self._highest_cost)
 
     def _highest_cost(self, input_tokens: int, output_tokens: int) -> int:
+        # Any of them may answer, so the dearest one counts.
         names = (self.spec.model_name, *self.spec.fallback_models)
-        return max(units(self.cost(name, input_tokens, output_tokens)) for name in names)
+        costs = [self.cost(name, input_tokens, output_tokens) for name in names]
+        return max(map(units, costs))
 
     def _model(self, max_tokens: int | None) -> ChatModel:
         if max_tokens is None:
             return self.model
-        return self.model_with(self.spec.model_params.model_copy(update={"max_tokens": max_tokens}))
+        params = self.spec.model_params.model_copy(update={"max_tokens": max_tokens})
+        return self.model_with(params)
 
     def _prompted(self, messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-        if not self.spec.system_prompt or (messages and messages[0]["role"] == "system"):
+        prompt = self.spec.system_prompt
+        if not prompt:
             return messages
-        return [{"role": "system", "content": self.spec.system_prompt}, *messages]
+        if messages and messages[0]["role"] == "system":
+            return messages
+        return [{"role": "system", "content": prompt}, *messages]
 
     def _offered(self, names: Collection[str] | None) -> tuple[ToolSpec, ...]:
+        tools = self.tools
         if names is None:
-            return tuple(self.tools.values())
-        return tuple(self.tools[name] for name in names if name in self.tools)
+            return tuple(tools.values())
+        return tuple(tools[name] for name in names if name in tools)
 
     def _request(self, question: Question) -> dict[str, JSON]:
+        params = self.spec.model_params.model_dump(exclude_none=True)
+        tool_names = [tool.name for tool in question.tools]
         return {
             "model": question.model_name,
-            "params": self.spec.model_params.model_dump(exclude_none=True),
+            "params": params,
             "messages": question.messages,
-            "tools": [tool.name for tool in question.tools],
+            "tools": tool_names,
             "output_schema": question.output_schema,
         }
 
@@ -209,5 +226,10 @@ class Stopwatch:
 
 
 def build_response(answer: Answer) -> dict[str, JSON]:
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in answer.calls]
-    return {"text": answer.text, "tool_calls": calls, "finish": answer.finish, **answer.extra}
+    calls = []
+    for call in answer.calls:
+        calls.append({"id": call.id, "name": call.name, "arguments": call.arguments})
+    response = {"text": answer.text, "tool_calls": calls, "finish": answer.finish}
+    # What the server says beside its answer, such as the id that it gave the answer.
+    response.update(answer.extra)
+    return response

@@ -1,5 +1,7 @@
 """Built-in tools. Their rows are created with the starters and granted like any other tool."""
 
+from typing import Any, TypeGuard
+
 from agents.tools import RetryTool, ToolCall, ToolContext, ToolFailed, ToolResult, ToolSpec
 from functions.interpreter import run_python
 
@@ -11,28 +13,43 @@ class BuiltinToolset:
     """Implements Toolset. `complete` is never executed here: the runner ends the step itself."""
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
-        action = ACTIONS.get(str(tool.source.get("builtin")))
+        name = tool.source.get("builtin")
+        action = ACTIONS.get(str(name))
         if action is None:
-            raise ToolFailed(f"There is no built-in tool “{tool.source.get('builtin')}”.", code="unknown_builtin")
+            raise ToolFailed(f"There is no built-in tool “{name}”.", code="unknown_builtin")
         return action(call, context)
 
 
 def delegate(call: ToolCall, context: ToolContext) -> ToolResult:
-    capability, task = call.arguments.get("capability"), call.arguments.get("task")
-    if not isinstance(capability, str) or not isinstance(task, str) or not capability.strip() or not task.strip():
+    """The built-in tool `delegate`: an agent with the capability does the task in a child run."""
+    arguments = call.arguments
+    capability = arguments.get("capability")
+    task = arguments.get("task")
+    if not has_text(capability) or not has_text(task):
         raise RetryTool("Give the capability that is needed, and the task.")
     if context.delegate is None:
         raise ToolFailed("An agent cannot be started from here.", code="cannot_spawn")
-    return build_minion_result(context.delegate(capability, task, call.arguments.get("input")))
+    reply = context.delegate(capability, task, arguments.get("input"))
+    return build_minion_result(reply)
 
 
 def save_file(call: ToolCall, context: ToolContext) -> ToolResult:
-    name, text = call.arguments.get("name"), call.arguments.get("text")
-    if not isinstance(name, str) or not isinstance(text, str) or not name.strip():
+    """The built-in tool `save_file`: a text becomes a file of the run."""
+    arguments = call.arguments
+    name = arguments.get("name")
+    text = arguments.get("text")
+    # The file may be empty, its name may not.
+    if not has_text(name) or not isinstance(text, str):
         raise RetryTool("Give the file's name and its text.")
     if context.save_file is None:
         raise ToolFailed("Files can only be saved in a run.", code="cannot_save")
-    return ToolResult(ok=True, value=context.save_file(name, text.encode(), str(call.arguments.get("media_type", ""))))
+    media_type = str(arguments.get("media_type", ""))
+    saved = context.save_file(name, text.encode(), media_type)
+    return ToolResult(ok=True, value=saved)
+
+
+def has_text(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value.strip())
 
 
 ACTIONS = {

@@ -18,7 +18,8 @@ class ModelFailed(Exception):
     """No model answered, after retries and fallbacks; end the run with this code."""
 
     def __init__(self, code: str, message: str, attempts: int = 1) -> None:
-        message = clean_text(message)  # it may quote the server's answer
+        # It may quote the server's answer.
+        message = clean_text(message)
         super().__init__(message)
         self.code = code
         self.message = message

@@ -19,7 +19,8 @@ from registry.llm.llms import chat_model
 from .agents import LiveAgent
 from .exceptions import CannotBuild
 
-KEPT = 16_384  # live agents kept per process; 5 to 10 kB each, since tools and providers are shared
+# Live agents kept per process; 5 to 10 kB each, since tools and providers are shared.
+KEPT = 16_384
 _live: LRUCache[str, LiveAgent] = LRUCache(KEPT)
 _lock = Lock()
 
@@ -52,9 +53,14 @@ def build_published(agent: Agent) -> LiveAgent:
     version = agent.published
     assert version is not None
     spec = version.read_spec()
-    is_at_hand = spec.provider_id in (None, agent.provider_id) and Agent.provider.is_cached(agent)
-    provider = agent.provider if is_at_hand else find_spec_provider(spec, agent.provider_id)
-    return assemble(spec, agent.live_hash, tool_rows(spec.grants), provider)
+    is_provider_of_row = spec.provider_id in (None, agent.provider_id)
+    if is_provider_of_row and Agent.provider.is_cached(agent):
+        # The row was loaded together with its provider: no query.
+        provider = agent.provider
+    else:
+        provider = find_spec_provider(spec, agent.provider_id)
+    rows = tool_rows(spec.grants)
+    return assemble(spec, agent.live_hash, rows, provider)
 
 
 def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
@@ -68,14 +74,21 @@ def _older(agent: Agent, version: AgentVersion) -> LiveAgent:
 
 def build(spec: AgentSpec, key: str = "", *, fallback_provider: int | None = None) -> LiveAgent:
     """A live agent built from a spec and not cached. Raises CannotBuild."""
-    return assemble(spec, key or spec.sha256(), tool_rows(spec.grants), find_spec_provider(spec, fallback_provider))
+    rows = tool_rows(spec.grants)
+    provider = find_spec_provider(spec, fallback_provider)
+    return assemble(spec, key or spec.sha256(), rows, provider)
 
 
 def assemble(spec: AgentSpec, key: str, rows: dict[int, Tool], provider: Provider) -> LiveAgent:
-    specs = (tool_spec(rows[grant.tool_id], grant) for grant in spec.grants if grant.tool_id in rows)
-    provider = share_provider(provider)
-    model = chat_model(provider, spec.model_params)
-    return LiveAgent(spec=spec, hash=key, tools={tool.name: tool for tool in specs}, provider=provider, model=model)
+    tools: dict[str, ToolSpec] = {}
+    shared_provider = share_provider(provider)
+    model = chat_model(shared_provider, spec.model_params)
+    for grant in spec.grants:
+        row = rows.get(grant.tool_id)
+        if row is not None:
+            tool = tool_spec(row, grant)
+            tools[tool.name] = tool
+    return LiveAgent(spec=spec, hash=key, tools=tools, provider=shared_provider, model=model)
 
 
 assemble_once = cached(_live, key=lambda spec, key, rows, provider: key, lock=_lock)(assemble)
@@ -91,7 +104,9 @@ def tool_rows(grants: list[GrantSpec]) -> dict[int, Tool]:
     """The granted tools that are enabled, by id. A deleted or disabled tool is not offered."""
     if not grants:
         return {}
-    return {row.pk: row for row in Tool.objects.filter(pk__in=[grant.tool_id for grant in grants], enabled=True)}
+    ids = [grant.tool_id for grant in grants]
+    rows = Tool.objects.filter(pk__in=ids, enabled=True)
+    return {row.pk: row for row in rows}
 
 
 def find_spec_provider(spec: AgentSpec, fallback: int | None) -> Provider:
@@ -114,13 +129,18 @@ def key_of_tool(row: Tool, grant: GrantSpec) -> tuple[Any, ...]:
 @cached(LRUCache(KEPT), key=key_of_tool, lock=Lock())
 def tool_spec(row: Tool, grant: GrantSpec) -> ToolSpec:
     """The tool as this grant gives it; agents with the same grant share one object."""
-    return pin_tool(make_tool_spec(row, grant, grant.deadline_s or row.deadline_s))
+    deadline_s = grant.deadline_s or row.deadline_s
+    tool = make_tool_spec(row, grant, deadline_s)
+    return pin_tool(tool)
 
 
 def pin_tool(tool: ToolSpec) -> ToolSpec:
-    if not tool.pinned_version:
+    version = tool.pinned_version
+    if not version:
         return tool
-    return (skills.as_pinned if tool.kind == Tool.Kind.SKILL else as_pinned)(tool, tool.pinned_version)
+    if tool.kind == Tool.Kind.SKILL:
+        return skills.as_pinned(tool, version)
+    return as_pinned(tool, version)
 
 
 def make_tool_spec(row: Tool, grant: GrantSpec, deadline_s: float) -> ToolSpec:

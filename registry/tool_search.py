@@ -16,10 +16,14 @@ from knowledge.words import list_word_stems
 
 from .routing import embeddings
 
-WEIGHTS = (3.0, 1.0, 0.5)  # of words in the name, the description, and the parameters
-LONG = 0.25  # how much a long definition counts for less, which has more words to match by chance
-SHARED = 0.1  # what a text that shares all its words with a tool adds to their similarity of -1 to 1
-READ = 4000  # characters of a description that are read
+# Of words in the name, the description, and the parameters.
+WEIGHTS = (3.0, 1.0, 0.5)
+# How much a long definition counts for less, which has more words to match by chance.
+LONG = 0.25
+# What a text that shares all its words with a tool adds to their similarity of -1 to 1.
+SHARED = 0.1
+# Characters of a description that are read.
+READ = 4000
 _entries: "LRUCache[tuple[int, str], Entry]" = LRUCache(50_000)
 _lock = Lock()
 Key = tuple[int, str]
@@ -59,7 +63,8 @@ class Match:
 @dataclass(frozen=True, slots=True)
 class Found:
     matches: list[Match]
-    method: str  # words, or words and meaning
+    # Words, or words and meaning.
+    method: str
 
 
 def build_tool_key(tool: Described) -> Key:
@@ -77,17 +82,24 @@ def build_entry(tool: Described) -> Entry:
     """Kept by content, so a changed definition is read anew."""
     name = tool.name.replace("_", " ").replace("-", " ")
     description = tool.description[:READ]
+    parameter_texts = " . ".join(parameters(tool.input_schema))
+    texts = (name, description, parameter_texts)
     weights: dict[str, float] = {}
-    for text, weight in zip((name, description, " . ".join(parameters(tool.input_schema))), WEIGHTS, strict=True):
+    for text, weight in zip(texts, WEIGHTS, strict=True):
         for stem in list_word_stems(text):
             weights[stem] = max(weights.get(stem, 0.0), weight)
-    return Entry(build_tool_key(tool), weights, f"{name}: {description[:500]}")
+    about = f"{name}: {description[:500]}"
+    return Entry(build_tool_key(tool), weights, about)
 
 
 def parameters(schema: JSON) -> Iterator[str]:
     """Names and descriptions of the top-level parameters."""
-    rules = schema.get("properties") if isinstance(schema, dict) else None
-    for name, rule in rules.items() if isinstance(rules, dict) else ():
+    if not isinstance(schema, dict):
+        return
+    rules = schema.get("properties")
+    if not isinstance(rules, dict):
+        return
+    for name, rule in rules.items():
         yield str(name)
         if isinstance(rule, dict) and isinstance(rule.get("description"), str):
             yield rule["description"][:200]
@@ -98,37 +110,51 @@ def search_tools(user: Any, entries: Sequence[Entry], text: str, limit: int) -> 
     answer, they decide alone.
     """
     by_words = rank_by_words(entries, text)
-    near = embeddings.similarities(user, text, [entry.about for entry in entries])
+    abouts = [entry.about for entry in entries]
+    near = embeddings.similarities(user, text, abouts)
     if near is None:
         return Found(by_words[:limit], "words")
-    return Found(with_meaning(entries, by_words, near, text)[:limit], "words and meaning")
+    ranked = with_meaning(entries, by_words, near, text)
+    return Found(ranked[:limit], "words and meaning")
 
 
 def rank_by_words(entries: Sequence[Entry], text: str) -> list[Match]:
     """The entries that share a word with the text. A rare word weighs more than a frequent one."""
+    if not entries:
+        return []
     stems = set(list_word_stems(text))
     having: Counter[str] = Counter()
     sharing = []
     for entry in entries:
-        if common := stems & entry.weights.keys():
+        common = stems & entry.weights.keys()
+        if common:
             having.update(common)
             sharing.append((entry, common))
     rarity = {stem: math.log(1 + len(entries) / number) for stem, number in having.items()}
-    mean = sum(len(entry.weights) for entry in entries) / len(entries) if entries else 1
+    mean_length = sum(len(entry.weights) for entry in entries) / len(entries) or 1
     matches = []
     for entry, common in sharing:
-        points = sorted(((rarity[stem] * entry.weights[stem], stem) for stem in common), reverse=True)
-        length = 1 - LONG + LONG * len(entry.weights) / (mean or 1)
-        matches.append(Match(entry.key, sum(value for value, _ in points) / length, tuple(stem for _, stem in points)))
+        points = [(rarity[stem] * entry.weights[stem], stem) for stem in common]
+        points.sort(reverse=True)
+        total = sum(value for value, _ in points)
+        words = tuple(stem for _, stem in points)
+        # A long description shares more words by chance, so its points count less.
+        length = 1 - LONG + LONG * len(entry.weights) / mean_length
+        matches.append(Match(entry.key, total / length, words))
+    return sort_matches(matches)
+
+
+def sort_matches(matches: list[Match]) -> list[Match]:
     return sorted(matches, key=lambda match: (-match.score, match.key))
 
 
 def with_meaning(entries: Sequence[Entry], by_words: Sequence[Match], near: Sequence[float], text: str) -> list[Match]:
     """Ranked by meaning. The share of the text's words that a tool has adds a little, for exact names."""
-    words = {match.key: match.words for match in by_words}
-    number = len(set(list_word_stems(text))) or 1
+    words_by_key = {match.key: match.words for match in by_words}
+    word_count = len(set(list_word_stems(text))) or 1
     matches = []
     for entry, nearness in zip(entries, near, strict=True):
-        shared = words.get(entry.key, ())
-        matches.append(Match(entry.key, nearness + SHARED * len(shared) / number, shared))
-    return sorted(matches, key=lambda match: (-match.score, match.key))
+        shared = words_by_key.get(entry.key, ())
+        bonus = SHARED * len(shared) / word_count
+        matches.append(Match(entry.key, nearness + bonus, shared))
+    return sort_matches(matches)

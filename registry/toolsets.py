@@ -31,7 +31,8 @@ def is_durable(kind: str) -> bool:
     """Whether repeating a call with its old id finds the old call, so that a crash leaves no
     unknown outcome.
     """
-    return bool(getattr(TOOLSETS.get(kind), "is_durable", False))
+    toolset = TOOLSETS.get(kind)
+    return bool(getattr(toolset, "is_durable", False))
 
 
 def call_tool(tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:

@@ -69,9 +69,10 @@ def parser() -> argparse.ArgumentParser:
 def pair_command(home: Home, options: argparse.Namespace) -> int:
     if not options.yes:
         preview = pairing.preview_pairing(options.server, options.code)
-        account, server = preview["account"], pairing.check_server_address(options.server)
-        question = f"Pair “{options.name}” with the account {account} at {server}? [y/N] "
-        if input(question).strip().lower() not in ("y", "yes"):
+        account = preview["account"]
+        server = pairing.check_server_address(options.server)
+        answer = input(f"Pair “{options.name}” with the account {account} at {server}? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was paired.")
             return 1
     identity = pairing.pair_device(home, options.server, options.code, options.name)
@@ -81,7 +82,8 @@ def pair_command(home: Home, options: argparse.Namespace) -> int:
 
 
 def run_command(home: Home, options: argparse.Namespace) -> int:
-    from .connection import Client  # its libraries are not needed to pair or to review
+    # Its libraries are not needed to pair or to review.
+    from .connection import Client
 
     config = with_options(home.config(), options)
     for name, root in config.roots.items():
@@ -103,51 +105,63 @@ def with_options(config: Config, options: argparse.Namespace) -> Config:
     roots = dict(config.roots)
     for text in options.root:
         name, _, path = text.rpartition("=")
-        roots[name or Path(path).resolve().name] = str(expand_home(path).resolve())
-    modes = dict(text.partition("=")[::2] for text in options.approve)
-    if wrong := [mode for mode in modes.values() if mode not in MODES]:
-        raise Fatal(f"an approval must be allow, ask or deny, not {wrong[0]!r}")
-    return replace(
-        config,
-        roots=roots,
-        default_approval=modes.pop("default", config.default_approval),
-        offered_approval=modes.pop("offered", config.offered_approval),
-        approvals={**config.approvals, **modes},
-    )
+        if not name:
+            name = Path(path).resolve().name
+        roots[name] = str(expand_home(path).resolve())
+    modes = {}
+    for text in options.approve:
+        name, _, mode = text.partition("=")
+        modes[name] = mode
+    for mode in modes.values():
+        if mode not in MODES:
+            raise Fatal(f"an approval must be allow, ask or deny, not {mode!r}")
+    default = modes.pop("default", config.default_approval)
+    offered = modes.pop("offered", config.offered_approval)
+    approvals = {**config.approvals, **modes}
+    return replace(config, roots=roots, default_approval=default, offered_approval=offered, approvals=approvals)
 
 
 def status(home: Home, options: argparse.Namespace) -> int:
     identity = home.identity()
     print(f"{identity.name}: device {identity.device} of {identity.account} at {identity.server}")
-    print("The client is running." if home.is_running() else "The client is not running.")
+    if home.is_running():
+        print("The client is running.")
+    else:
+        print("The client is not running.")
     store = Store(home.database)
     for name, root in home.config().roots.items():
         print(f"shares {name}: {root}")
     print(f"{len(store.suggestions())} suggestions are waiting for you (review)")
-    for one in Journal(store).recent_runs():
-        when = datetime.fromtimestamp(one["last"]).isoformat(" ", "seconds")
-        print(
-            f"{when}  {one['agent'] or '?':20} {one['calls']:4} calls  {one['status'] or 'at work':10} run {one['run']}"
-        )
+    for run in Journal(store).recent_runs():
+        when = datetime.fromtimestamp(run["last"]).isoformat(" ", "seconds")
+        agent = run["agent"] or "?"
+        state = run["status"] or "at work"
+        print(f"{when}  {agent:20} {run['calls']:4} calls  {state:10} run {run['run']}")
     return 0
 
 
 def review_suggestions(home: Home, options: argparse.Namespace) -> int:
     store = Store(home.database)
     if options.decision is None:
-        print("\n".join(review.list_suggestion_lines(store, options.search)).rstrip() or "No suggestions.")
+        lines = review.list_suggestion_lines(store, options.search)
+        print("\n".join(lines).rstrip() or "No suggestions.")
         return 0
     if not options.ids:
         raise Fatal("give ids from the list, or “all”")
     if options.decision == "edit":
-        print("\n".join(review.render_suggestion(review.edit_suggestion(store, options.ids[0], options.ids[1:]))))
+        id, *assignments = options.ids
+        record = review.edit_suggestion(store, id, assignments)
+        print("\n".join(review.render_suggestion(record)))
         return 0
     is_yes = options.decision == "approve"
     count, missing = review.decide_suggestions(store, options.ids, approve=is_yes, reason=options.reason)
-    print(f"{count} {'approved' if is_yes else 'rejected'}")
+    if is_yes:
+        print(f"{count} approved")
+    else:
+        print(f"{count} rejected")
     for id in missing:
         print(f"there is no open suggestion {id}", file=sys.stderr)
-    return 1 if missing else 0
+    return int(bool(missing))
 
 
 if __name__ == "__main__":

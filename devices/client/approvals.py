@@ -21,7 +21,8 @@ MAX_SHOWN = 600
 class Approvals:
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.turn = asyncio.Lock()  # one question at a time on the terminal
+        # One question at a time on the terminal.
+        self.turn = asyncio.Lock()
 
     def mode(self, call: ToolCall, *, is_offered: bool) -> str:
         return self.config.approval(call.name, is_offered=is_offered)
@@ -41,15 +42,20 @@ class Approvals:
 
 
 def can_ask() -> bool:
-    return sys.stdin is not None and not sys.stdin.closed and (sys.stdin.isatty() or "MUSTER_DEVICE_ASK" in os.environ)
+    # A service has no terminal, and a program without a window no input at all.
+    if sys.stdin is None or sys.stdin.closed:
+        return False
+    return sys.stdin.isatty() or "MUSTER_DEVICE_ASK" in os.environ
 
 
 def build_approval_question(call: ToolCall) -> str:
     who = call.run_context.get("agent") or "an agent"
     arguments = json.dumps(call.args, ensure_ascii=False)
-    if (more := len(arguments) - MAX_SHOWN) > 0:
-        arguments = f"{arguments[:MAX_SHOWN]} … and {more} more characters"
-    return f"\n{printable(f'{who} wants {call.name} {arguments}')}\nAllow it? [y/N] "
+    left_out = len(arguments) - MAX_SHOWN
+    if left_out > 0:
+        arguments = f"{arguments[:MAX_SHOWN]} … and {left_out} more characters"
+    what = printable(f"{who} wants {call.name} {arguments}")
+    return f"\n{what}\nAllow it? [y/N] "
 
 
 def print_line(text: str) -> None:

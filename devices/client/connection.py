@@ -36,9 +36,11 @@ from .workspace import Workspace
 
 log = logging.getLogger("muster.device")
 FIRST_S, LONGEST_S = 0.5, 30.0
-STEADY_S = 10.0  # a connection that lasted this long resets the back-off
+# A connection that lasted this long resets the back-off.
+STEADY_S = 10.0
 GRACE_S = 5.0
-REFUSALS = 3  # consecutive refusals by the server itself after which the credential counts as revoked
+# Consecutive refusals by the server itself after which the credential counts as revoked.
+REFUSALS = 3
 FINAL = {protocol.REPLACED: "another client has connected as this device", protocol.REVOKED: "this device was revoked"}
 
 
@@ -61,14 +63,16 @@ class Client:
         self.socket: ClientConnection | None = None
         self.is_greeted = False
         self.nonce = ""
-        self.has_proof = False  # that the server itself refuses the credential
+        # That the server itself refuses the credential.
+        self.has_proof = False
         self.heartbeat_s = protocol.HEARTBEAT_S
         self.stopping = asyncio.Event()
         self.runs: dict[str, asyncio.Future[str]] = {}
 
     async def run(self) -> None:
         self.home.take()
-        self.identity = self.home.identity()  # the previous client process may have received a newer credential
+        # The previous client process may have received a newer credential.
+        self.identity = self.home.identity()
         if count := self.journal.recover():
             log.info("%d calls were interrupted when the client last stopped", count)
         await self.bridge.start()
@@ -85,18 +89,27 @@ class Client:
         self.stopping.set()
 
     async def stay_connected(self) -> None:
-        failures = refusals = 0
+        failures = 0
+        refusals = 0
         while not self.stopping.is_set():
             started = time.monotonic()
             try:
                 await self.converse()
             except (OSError, EOFError, ValueError, sqlite3.Error, websockets.WebSocketException) as error:
-                is_refused = self.is_refused(error)
-                refusals = refusals + 1 if is_refused else 0
+                reason = explain_disconnect(error)
+                if self.is_refused(error):
+                    reason = "the server refuses this device's credential"
+                    refusals += 1
+                else:
+                    refusals = 0
                 check_final(error, refusals)
-                failures = 0 if time.monotonic() - started > STEADY_S else failures + 1
-                wait = random.uniform(0, min(LONGEST_S, FIRST_S * 2 ** min(failures, 16)))  # noqa: S311
-                reason = "the server refuses this device's credential" if is_refused else explain_disconnect(error)
+                failures += 1
+                # A connection that lasted was none that failed.
+                if time.monotonic() - started > STEADY_S:
+                    failures = 0
+                longest = min(LONGEST_S, FIRST_S * 2 ** min(failures, 16))
+                # Devices that lost the same server must not come back together.
+                wait = random.uniform(0, longest)  # noqa: S311
                 log.info("not connected: %s; trying again in %.1f s", reason, wait)
                 await self.pause(wait)
 
@@ -107,7 +120,9 @@ class Client:
     def is_refused(self, error: BaseException) -> bool:
         """Whether the server itself refuses the credential: a proxy's or a captive portal's answer proves nothing."""
         received = getattr(error, "rcvd", None)
-        return self.has_proof and received is not None and received.code == protocol.REFUSED
+        if received is None or not self.has_proof:
+            return False
+        return bool(received.code == protocol.REFUSED)
 
     # -- one connection -------------------------------------------------------------------------------------------
 
@@ -127,7 +142,8 @@ class Client:
         ) as socket:
             self.socket, self.is_greeted = socket, False
             hello = self.hello()
-            with contextlib.suppress(websockets.ConnectionClosed):  # what it said before it closed is still read
+            with contextlib.suppress(websockets.ConnectionClosed):
+                # What it said before it closed is still read.
                 await socket.send(protocol.encode(hello))
             beating = asyncio.create_task(self.beat(socket))
             stopper = asyncio.create_task(self.close_when_stopped(socket))
@@ -141,7 +157,12 @@ class Client:
                     task.cancel()
 
     def hello(self) -> DeviceHello:
-        names = [tool for tool in TOOLS.values() if self.has_roots or tool.works_on != "workspace"]
+        tools = []
+        for tool in TOOLS.values():
+            # Without a shared folder there is nothing to read.
+            if self.has_roots or tool.works_on != "workspace":
+                tools.append(ToolName(tool.name, tool.hash))
+        folders = sorted(self.executor.workspace.roots)
         return DeviceHello(
             protocol=protocol.VERSION,
             device_id=self.identity.device,
@@ -149,10 +170,10 @@ class Client:
             client_version=VERSION,
             platform=platform_name(),
             journal_id=self.journal.id,
-            tools=tuple(ToolName(tool.name, tool.hash) for tool in names),
+            tools=tuple(tools),
             offers=self.bridge.offers(),
             unfinished=self.journal.unfinished(),
-            folders=tuple(sorted(self.executor.workspace.roots)),
+            folders=tuple(folders),
         )
 
     async def listen(self, socket: ClientConnection, hello: DeviceHello) -> None:
@@ -189,7 +210,8 @@ class Client:
                 self.answer_request(frame.request_id, None, frame)
 
     async def on_hello_ack(self, ack: protocol.HelloAck, hello: DeviceHello) -> None:
-        if ack.credential:  # to the disk first: a credential that is used and then forgotten looks like a stolen one
+        if ack.credential:
+            # To the disk first: a credential that is used and then forgotten looks like a stolen one.
             newer = replace(self.identity, credential=ack.credential)
             self.home.keep_identity(newer)
             self.identity = newer

@@ -12,7 +12,8 @@ from .exceptions import ToolRefused
 MAX_DOCUMENT_BYTES = 30 * 1024 * 1024
 MAX_UNPACKED_BYTES = 200 * 1024 * 1024
 MAX_PAGES = 1000
-MAX_TEXT = 5_000_000  # characters
+# Characters of a document's text.
+MAX_TEXT = 5_000_000
 BETWEEN_PAGES = "\n\n"
 
 MAGIC = {
@@ -32,13 +33,15 @@ MAGIC = {
 
 def pdf_text(file: BinaryIO) -> str:
     """The text of all pages. Raises ToolRefused."""
-    return BETWEEN_PAGES.join(pdf_pages(file))[:MAX_TEXT]
+    text = BETWEEN_PAGES.join(pdf_pages(file))
+    return text[:MAX_TEXT]
 
 
 def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
     """The text of each page from `first` on. Raises ToolRefused."""
     try:
-        import pypdf  # takes 0.2 s to import, and most calls read no PDF
+        # Takes 0.2 s to import, and most calls read no PDF.
+        import pypdf
     except ImportError:
         raise ToolRefused("unsupported", "this client was installed without its PDF reader (pip install pypdf)")
     try:

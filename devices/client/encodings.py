@@ -12,26 +12,36 @@ from .exceptions import ToolRefused
 
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins with the mark of UTF-16, so it comes first
+    # Begins with the mark of UTF-16, so it comes first.
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-OF_FAMILY = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # whose mark says more
-NO_TEXT = ("idna", "punycode", "undefined")  # of names, or slow without a limit
-WITH_STATES = ("iso2022", "hz", "utf-7")  # what a byte means depends on all bytes before it
-LONGEST = 1 << 20  # bytes that may belong to one character
+# These names leave open what the mark at the beginning of the file says.
+OF_FAMILY = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+# These encode names, or are slow without a limit.
+NO_TEXT = ("idna", "punycode", "undefined")
+# What a byte means depends on all bytes before it.
+WITH_STATES = ("iso2022", "hz", "utf-7")
+# Bytes that may belong to one character.
+LONGEST = 1 << 20
 READ_AT_ONCE = 1 << 16
-NO_UTF8 = re.compile("[\udc80-\udcff]")  # as `surrogateescape` writes bytes
+# Letters by which `surrogateescape` writes bytes.
+NO_UTF8 = re.compile("[\udc80-\udcff]")
 HAS_UTF8 = re.compile("[^\0-\x7f\udc80-\udcff]")
 LETTERS = {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
-Read = Callable[[int, int], bytes]  # so many bytes, from this offset
+# Reads so many bytes, from this offset.
+Read = Callable[[int, int], bytes]
 
 
 def find_mark(head: bytes) -> tuple[bytes, str] | None:
     """The mark at the beginning of a file, and the encoding that it names."""
-    return next((pair for pair in MARKS if head.startswith(pair[0])), None)
+    for mark, encoding in MARKS:
+        if head.startswith(mark):
+            return mark, encoding
+    return None
 
 
 def choose_encoding(requested: str, head: bytes) -> str:
@@ -54,7 +64,8 @@ def find_encoding_name(requested: str) -> str:
         is_text = codec._is_text_encoding and codec.incrementaldecoder is not None
     except (LookupError, TypeError, ValueError):
         is_text = False
-    if not is_text or codec.name in NO_TEXT:  # zlib and similar codecs would decompress without limit
+    if not is_text or codec.name in NO_TEXT:
+        # Zlib and similar codecs would decompress without limit.
         raise ToolRefused("invalid_arguments", f"there is no encoding “{requested[:40]}”")
     return codec.name
 
@@ -122,12 +133,17 @@ def decode_part(read: Read, data: bytes, start: int, encoding: str, *, is_last: 
     decoder = codecs.getincrementaldecoder(encoding)(choose_error_handler(encoding))
     try:
         if encoding.startswith(WITH_STATES):
+            # What a byte means depends on those before it, so all of them are read.
             for at in range(0, start, READ_AT_ONCE):
-                decoder.decode(read(min(READ_AT_ONCE, start - at), at))
+                before = read(min(READ_AT_ONCE, start - at), at)
+                decoder.decode(before)
         text = decoder.decode(data, is_last)
     except UnicodeError as error:
         raise ToolRefused("invalid_arguments", f"this file cannot be read as “{encoding}”: {error}"[:300])
-    return text, len(data) - (0 if is_last else len(decoder.getstate()[0]))
+    if is_last:
+        return text, len(data)
+    incomplete, _ = decoder.getstate()
+    return text, len(data) - len(incomplete)
 
 
 def decode_whole(data: bytes, encoding: str) -> str:
@@ -135,14 +151,19 @@ def decode_whole(data: bytes, encoding: str) -> str:
 
 
 def choose_error_handler(encoding: str) -> str:
-    return "surrogateescape" if encoding == "utf-8" else "replace"
+    if encoding == "utf-8":
+        return "surrogateescape"
+    return "replace"
 
 
 def show_letters(raw: str) -> str:
     """The text with a letter for each byte that is no UTF-8; the places of all other letters stay."""
-    return raw.translate(LETTERS) if NO_UTF8.search(raw) else raw
+    if not NO_UTF8.search(raw):
+        return raw
+    return raw.translate(LETTERS)
 
 
 def count_bytes(raw: str, encoding: str) -> int:
     """How many bytes of the file this text was."""
-    return len(raw.encode(encoding, choose_error_handler(encoding)))
+    data = raw.encode(encoding, choose_error_handler(encoding))
+    return len(data)

@@ -31,7 +31,8 @@ log = logging.getLogger("muster.device")
 JSON = Any
 Send = Callable[[Any], Awaitable[None]]
 MAX_AT_ONCE = 32
-MAX_ABANDONED = 64  # threads of tools that did not stop
+# Threads of tools that did not stop.
+MAX_ABANDONED = 64
 DEFAULT_S = 30.0
 
 
@@ -47,7 +48,8 @@ class Running:
     task: asyncio.Task[None] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_claimed: bool = False
-    is_written: bool = False  # its answer is in the journal
+    # Its answer is in the journal.
+    is_written: bool = False
 
     def claim(self) -> bool:
         with self.lock:
@@ -95,7 +97,8 @@ class Executor:
 
     async def resend(self, ids: tuple[str, ...]) -> None:
         for id in ids:
-            if (entry := self.journal.find(id)) is not None and entry.state != "running":
+            entry = self.journal.find(id)
+            if entry is not None and entry.state != "running":
                 await self.send(entry.result)
 
     # -- one call ---------------------------------------------------------------------------------------------------
@@ -127,18 +130,24 @@ class Executor:
         is_offered = tool is None and self.bridge.has(call.name)
         if tool is None and not is_offered:
             return build_refused_result(call.id, "unknown_tool", f"this device has no tool “{call.name}”")
-        if tool and (problems := schema.problems(tool.input_schema, call.args)):
-            return build_refused_result(call.id, "invalid_arguments", "; ".join(problems[:5]))
+        if tool:
+            problems = schema.problems(tool.input_schema, call.args)
+            if problems:
+                return build_refused_result(call.id, "invalid_arguments", "; ".join(problems[:5]))
         try:
             await self.permit(running, is_offered=is_offered, until=until)
         except ToolRefused as refusal:
             return build_refused_result(call.id, refusal.code, str(refusal))
         if running.stop.is_set():
             return build_refused_result(call.id, CANCELLED, running.reason)
-        is_repeatable = tool is not None  # reads, and record tools that commit together with their journal entry
+        # Our own tools read, or change records together with their journal entry.
+        is_repeatable = tool is not None
         self.journal.begin(call, repeatable=is_repeatable)
         await self.send(ToolAck(call.id))
-        result = await (self.run(running, tool, until) if tool else self.run_offered(running, until))
+        if tool:
+            result = await self.run(running, tool, until)
+        else:
+            result = await self.run_offered(running, until)
         if not running.is_written:
             self.finish(result, durable=not is_repeatable)
         return result
@@ -179,7 +188,8 @@ class Executor:
         def work() -> None:
             stopping.watch(running.stop)
             result = self.execute(running, tool)
-            with contextlib.suppress(RuntimeError):  # the event loop has closed: nothing waits any more
+            with contextlib.suppress(RuntimeError):
+                # The event loop has closed: nothing waits any more.
                 loop.call_soon_threadsafe(resolve_future, came, result)
 
         threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
@@ -194,7 +204,8 @@ class Executor:
                     running.stop.set()
                     break
                 if running.stop.is_set():
-                    await asyncio.wait([came], timeout=0.5)  # a moment to stop by itself
+                    # A moment to stop by itself.
+                    await asyncio.wait([came], timeout=0.5)
                     break
                 await asyncio.wait([came], timeout=min(remaining_s, 0.1) if remaining_s > 0.1 else remaining_s)
             if came.done() and (result := came.result()) is not None:
@@ -217,28 +228,42 @@ class Executor:
         try:
             if tool.works_on == "workspace":
                 value = tool.function(self.workspace, **call.args)
-                return build_fitting_result(call.id, value) if running.claim() else None
-            with self.store.transaction():
-                context = call.run_context
-                is_untrusted = bool(context.get("untrusted"))
-                records = self.store.for_agent(str(context.get("agent") or ""), is_untrusted=is_untrusted)
-                result = build_fitting_result(call.id, tool.function(records, **call.args))
-                if not running.claim():
-                    raise Stopped  # rolls back: the call was reported as not carried out
-                self.journal.finish(result)
-            running.is_written = True
-            return result
+                result = build_fitting_result(call.id, value)
+            else:
+                return self.change_records(running, tool)
         except Stopped:
             return None
         except ToolRefused as refusal:
-            return build_refused_result(call.id, refusal.code, str(refusal)) if running.claim() else None
-        except Exception as error:  # any exception of a tool becomes its answer
+            result = build_refused_result(call.id, refusal.code, str(refusal))
+        # Any exception of a tool becomes its answer.
+        except Exception as error:
             log.exception("tool %s raised", tool.name)
             message = f"{type(error).__name__}: {error}"[:500]
-            return build_refused_result(call.id, "tool_failed", message) if running.claim() else None
+            result = build_refused_result(call.id, "tool_failed", message)
+        if not running.claim():
+            return None
+        return result
+
+    def change_records(self, running: Running, tool: Tool) -> ToolResult:
+        """The records and the journal change together, or neither does. Raises Stopped."""
+        call = running.call
+        context = call.run_context
+        agent = str(context.get("agent") or "")
+        is_untrusted = bool(context.get("untrusted"))
+        with self.store.transaction():
+            records = self.store.for_agent(agent, is_untrusted=is_untrusted)
+            value = tool.function(records, **call.args)
+            result = build_fitting_result(call.id, value)
+            if not running.claim():
+                # Rolls back: the call was reported as not carried out.
+                raise Stopped
+            self.journal.finish(result)
+        running.is_written = True
+        return result
 
     async def run_offered(self, running: Running, until: float) -> ToolResult:
         """A tool of a mounted MCP server."""
+        id = running.call.id
         calling = asyncio.ensure_future(self.bridge.call(running.call))
         while not calling.done():
             remaining_s = until - time.monotonic()
@@ -247,11 +272,13 @@ class Executor:
                 return build_stopped_result(running)
             await asyncio.wait([calling], timeout=min(remaining_s, 0.1))
         try:
-            return build_fitting_result(running.call.id, calling.result())
+            return build_fitting_result(id, calling.result())
         except ToolRefused as refusal:
-            return build_refused_result(running.call.id, refusal.code, str(refusal))
-        except Exception as error:  # an error of the MCP server becomes the tool's answer
-            return build_refused_result(running.call.id, "tool_failed", f"{type(error).__name__}: {error}"[:500])
+            return build_refused_result(id, refusal.code, str(refusal))
+        # An error of the MCP server becomes the tool's answer.
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"[:500]
+            return build_refused_result(id, "tool_failed", message)
 
     async def close(self, grace_s: float) -> None:
         """Give running calls a moment to finish, then stop them."""

@@ -50,7 +50,11 @@ class Config:
     mcp_servers: tuple[McpServer, ...] = ()
 
     def approval(self, tool: str, *, is_offered: bool) -> str:
-        return self.approvals.get(tool, self.offered_approval if is_offered else self.default_approval)
+        if tool in self.approvals:
+            return self.approvals[tool]
+        if is_offered:
+            return self.offered_approval
+        return self.default_approval
 
 
 class Home:
@@ -65,21 +69,26 @@ class Home:
 
     def identity(self) -> Identity:
         """Raises Fatal if the device is not paired."""
+        path = self.path / "device.json"
+        damaged = Fatal(f"{path} is damaged: pair the device again")
         try:
-            identity = Identity(**json.loads(read_settings(self.path / "device.json")))
+            values = json.loads(read_settings(path))
+            identity = Identity(**values)
         except FileNotFoundError:
             raise Fatal("this device is not paired yet: run `muster-device pair --server URL --code CODE`")
         except (ValueError, TypeError):
-            raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
-        if not all(isinstance(getattr(identity, name), str) for name in Identity.__slots__):
-            raise Fatal(f"{self.path / 'device.json'} is damaged: pair the device again")
+            raise damaged
+        if not all(isinstance(value, str) for value in values.values()):
+            raise damaged
         return identity
 
     def keep_identity(self, identity: Identity) -> None:
         """Replaced atomically and flushed before use: losing the credential means pairing again."""
         values = {name: getattr(identity, name) for name in Identity.__slots__}
         path = self.path / ".device.json"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        # Readable for this person alone from the first byte on.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w") as file:
             json.dump(values, file)
             file.flush()
             os.fsync(file.fileno())
@@ -132,16 +141,21 @@ def expand_home(path: str | Path) -> Path:
 
 def read_config(values: Mapping[str, JSON]) -> Config:
     """Raises ValueError."""
-    roots = read_table(values, "roots")
-    approvals = read_table(values, "approvals")
-    modes = {name: check_mode(mode) for name, mode in approvals.items()}
+    folders = read_table(values, "roots")
+    approvals = {name: check_mode(mode) for name, mode in read_table(values, "approvals").items()}
+    # These two are no names of tools.
+    default = approvals.pop("default", "allow")
+    offered = approvals.pop("offered", "ask")
     servers = read_table(read_table(values, "mcp"), "servers")
+    roots = {}
+    for name, path in folders.items():
+        roots[str(name)] = str(expand_home(str(path)))
     return Config(
-        roots={str(name): str(expand_home(str(path))) for name, path in roots.items()},
-        approvals={name: mode for name, mode in modes.items() if name not in ("default", "offered")},
-        default_approval=modes.get("default", "allow"),
-        offered_approval=modes.get("offered", "ask"),
-        mcp_servers=tuple(read_server(name, one) for name, one in servers.items()),
+        roots=roots,
+        approvals=approvals,
+        default_approval=default,
+        offered_approval=offered,
+        mcp_servers=tuple(read_server(name, server) for name, server in servers.items()),
     )
 
 
@@ -150,10 +164,11 @@ def read_server(name: str, values: JSON) -> McpServer:
     place = f"[mcp.servers.{name}]"
     if not isinstance(values, dict) or not isinstance(values.get("command"), str):
         raise ValueError(f'{place} must be a table with command = "…"')
-    arguments, environment = values.get("args", []), values.get("env", {})
-    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+    arguments = values.get("args", [])
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         raise ValueError(f"args of {place} must be a list of texts")
-    if not isinstance(environment, dict) or not all(isinstance(one, str) for one in environment.values()):
+    environment = values.get("env", {})
+    if not isinstance(environment, dict) or not all(isinstance(value, str) for value in environment.values()):
         raise ValueError(f"env of {place} must be a table of texts")
     return McpServer(name, values["command"], list(arguments), dict(environment))
 

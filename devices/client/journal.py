@@ -47,33 +47,40 @@ class Journal:
             row = self.store.db.execute("SELECT * FROM calls WHERE id = ?", (id,)).fetchone()
         if row is None:
             return None
-        error = json.loads(row["error"]) if row["error"] else None
-        result = json.loads(row["result"]) if row["result"] else None
-        return Entry(row["state"], ToolResult(id, row["state"] == "done", result, error))
+        result = None
+        if row["result"]:
+            result = json.loads(row["result"])
+        error = None
+        if row["error"]:
+            error = json.loads(row["error"])
+        is_ok = row["state"] == "done"
+        return Entry(row["state"], ToolResult(id, is_ok, result, error))
 
     def begin(self, call: ToolCall, *, repeatable: bool) -> None:
         """Record that this call is about to run. A tool whose effect cannot be undone waits until
         the entry is on disk.
         """
-        run, agent = str(call.run_context.get("run", "")), str(call.run_context.get("agent", ""))
+        run = str(call.run_context.get("run", ""))
+        agent = str(call.run_context.get("agent", ""))
+        values = (call.id, call.name, run, agent, "running", int(repeatable), time.time())
         with self.store.transaction(durable=not repeatable) as db:
             db.execute(
                 "INSERT INTO calls (id, tool, run, agent, state, repeatable, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (call.id, call.name, run, agent, "running", int(repeatable), time.time()),
+                values,
             )
 
     def finish(self, result: ToolResult, *, durable: bool = False) -> None:
+        state = "failed"
+        value = None
+        if result.ok:
+            state = "done"
+            value = json.dumps(result.result)
+        error = None
+        if result.error:
+            error = json.dumps(result.error)
+        values = (state, value, error, time.time(), result.id)
         with self.store.transaction(durable=durable) as db:
-            db.execute(
-                "UPDATE calls SET state = ?, result = ?, error = ?, finished_at = ? WHERE id = ?",
-                (
-                    "done" if result.ok else "failed",
-                    json.dumps(result.result) if result.ok else None,
-                    json.dumps(result.error) if result.error else None,
-                    time.time(),
-                    result.id,
-                ),
-            )
+            db.execute("UPDATE calls SET state = ?, result = ?, error = ?, finished_at = ? WHERE id = ?", values)
 
     def unfinished(self) -> tuple[Unfinished, ...]:
         """The calls listed in the hello: running ones, and finished ones that the server has not
@@ -91,16 +98,18 @@ class Journal:
         """The server has processed the hello: finished calls that it does not ask for need not be
         listed again.
         """
-        done = [(item.id,) for item in listed if item.state != "running" and item.id not in set(ids)]
+        requested = set(ids)
+        done = []
+        for item in listed:
+            if item.state != "running" and item.id not in requested:
+                done.append((item.id,))
         with self.store.transaction() as db:
             db.executemany("UPDATE calls SET confirmed = 1 WHERE id = ?", done)
 
     def close_run(self, run: str, status: str, counts: dict[str, int], summary: str) -> None:
+        values = (run, status, json.dumps(counts), summary, time.time())
         with self.store.transaction() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
-                (run, status, json.dumps(counts), summary, time.time()),
-            )
+            db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", values)
 
     def recent_runs(self, limit: int = 10) -> list[dict[str, JSON]]:
         """What was done here, grouped by run, newest first."""

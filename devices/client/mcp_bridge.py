@@ -20,7 +20,8 @@ log = logging.getLogger("muster.device")
 JSON = Any
 RESTART_S = 5.0
 START_S = 20.0
-ROOM = 700_000  # bytes of a hello; the rest is for the calls it lists
+# Bytes of a hello; the rest is for the calls it lists.
+ROOM = 700_000
 
 
 @dataclass
@@ -29,7 +30,8 @@ class Mounted:
 
     server: McpServer
     session: Any = None
-    tools: dict[str, tuple[str, Offer]] = field(default_factory=dict)  # offered name → (its own name, offer)
+    # Offered name → (its own name, offer).
+    tools: dict[str, tuple[str, Offer]] = field(default_factory=dict)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -57,7 +59,8 @@ class Bridge:
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # a failing server must not stop the client
-                if is_cancelled():  # the library raises errors during closing in place of the cancellation
+                if is_cancelled():
+                    # The library raises errors during closing in place of the cancellation.
                     return
                 log.warning("MCP server %s: %s", mounted.server.name, error)
             mounted.session = None
@@ -65,11 +68,13 @@ class Bridge:
             await asyncio.sleep(RESTART_S)
 
     async def serve(self, mounted: Mounted) -> None:
-        from mcp import ClientSession, StdioServerParameters  # imports take half a second, and few clients need them
+        # Imports take half a second, and few clients need them.
+        from mcp import ClientSession, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
         server = mounted.server
-        safe: Any = server.env or None  # None: the few variables that the library considers safe
+        # None: the few variables that the library considers safe.
+        safe: Any = server.env or None
         parameters = StdioServerParameters(command=server.command, args=server.args, env=safe)
         async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
@@ -87,7 +92,11 @@ class Bridge:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def offers(self) -> tuple[Offer, ...]:
-        return tuple(filter_fitting_offers(offer for mounted in self.mounted for _, offer in mounted.tools.values()))
+        offers = []
+        for mounted in self.mounted:
+            for _, offer in mounted.tools.values():
+                offers.append(offer)
+        return tuple(filter_fitting_offers(offers))
 
     def has(self, name: str) -> bool:
         return any(name in mounted.tools for mounted in self.mounted)
@@ -97,14 +106,19 @@ class Bridge:
         mounted = next(mounted for mounted in self.mounted if call.name in mounted.tools)
         if mounted.session is None:
             raise ToolRefused("tool_failed", f"the MCP server {mounted.server.name} is not running")
-        answer = await mounted.session.call_tool(mounted.tools[call.name][0], call.args)
+        name, _ = mounted.tools[call.name]
+        answer = await mounted.session.call_tool(name, call.args)
         texts = [part.text for part in answer.content if getattr(part, "type", "") == "text"]
+        text = "\n".join(texts)
         if answer.isError:
-            raise ToolRefused("tool_failed", "\n".join(texts)[:2000] or "the MCP server reported an error")
+            raise ToolRefused("tool_failed", text[:2000] or "the MCP server reported an error")
         if answer.structuredContent is not None:
             return answer.structuredContent
+        result: dict[str, JSON] = {"text": text}
         images = [part for part in answer.content if getattr(part, "type", "") == "image"]
-        return {"text": "\n".join(texts), **({"files": fitting_files(call.name, images)} if images else {})}
+        if images:
+            result["files"] = fitting_files(call.name, images)
+        return result
 
 
 def fitting_files(tool: str, images: Iterable[Any]) -> list[JSON]:
@@ -112,12 +126,15 @@ def fitting_files(tool: str, images: Iterable[Any]) -> list[JSON]:
     files: list[JSON] = []
     room = ROOM
     for number, image in enumerate(images, start=1):
-        name = f"{tool}-{number}.{image.mimeType.rpartition('/')[2]}"[:200]
+        _, _, ending = image.mimeType.rpartition("/")
+        name = f"{tool}-{number}.{ending}"[:200]
+        file = {"name": name, "media_type": image.mimeType}
         room -= len(image.data)
-        fits = room >= 0
-        files.append(
-            {"name": name, "media_type": image.mimeType, **({"data": image.data} if fits else {"error": "too large"})}
-        )
+        if room >= 0:
+            file["data"] = image.data
+        else:
+            file["error"] = "too large"
+        files.append(file)
     return files
 
 
@@ -128,9 +145,13 @@ def is_cancelled() -> bool:
 
 
 def build_mcp_offer(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
-    name = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower()).strip("-_")[:64].strip("-_")
-    description, schema = tool.description or "", dict(tool.inputSchema)
-    return name, (tool.name, Offer(name, description, schema, tool_hash(name, description, schema)))
+    plain = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower())
+    # Cut where the limit is, a name may end in a hyphen again.
+    name = plain.strip("-_")[:64].strip("-_")
+    description = tool.description or ""
+    schema = dict(tool.inputSchema)
+    offer = Offer(name, description, schema, tool_hash(name, description, schema))
+    return name, (tool.name, offer)
 
 
 def filter_fitting_offers(offers: Iterable[Offer]) -> Iterator[Offer]:

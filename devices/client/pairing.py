@@ -23,7 +23,8 @@ def preview_pairing(server: str, code: str) -> dict[str, JSON]:
 def pair_device(home: Home, server: str, code: str, name: str) -> Identity:
     """Use the code and store the credential. Raises Fatal."""
     answer = post_pairing(server, {"code": code, "name": name, "platform": platform_name()})
-    identity = Identity(check_server_address(server), answer["device"], answer["credential"], answer["account"], name)
+    address = check_server_address(server)
+    identity = Identity(address, answer["device"], answer["credential"], answer["account"], name)
     home.keep_identity(identity)
     return identity
 
@@ -53,9 +54,14 @@ def check_server_address(server: str) -> str:
     """The server's address. TLS is required unless the server is this machine. A path is kept, as a proxy may serve
     the site below one; that of the page where people read the code is not. Raises Fatal.
     """
+    url = server
+    if "://" not in url:
+        url = f"https://{server}"
     try:
-        parts = urlsplit(server if "://" in server else f"https://{server}")
-        host, _ = parts.hostname or "", parts.port  # a port that is no number is an error
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        # A port that is no number is an error.
+        _ = parts.port
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https") or not server.isprintable() or " " in server:

@@ -15,12 +15,14 @@ from .folding import fold_text
 
 JSON = Any
 T = TypeVar("T")
-Record = dict[str, JSON]  # id, kind, isAiSuggested, isApproved, created_at, updated_at, and the fields of its kind
+# Has id, kind, isAiSuggested, isApproved, created_at, updated_at, and the fields of its kind.
+Record = dict[str, JSON]
 
 MAX_TEXT = 200_000
 MAX_TITLE = 500
 MAX_NAMES, MAX_NAME = 20, 200
-CHANGE = "suggestedChange"  # the field of a record with what an agent wants to change in it
+# The field of a record with what an agent wants to change in it.
+CHANGE = "suggestedChange"
 SET_BY_STORE = ("id", "kind", "isAiSuggested", "isApproved", "created_at", "updated_at")
 KINDS = ("project", "task", "comment", "note", "timeline")
 
@@ -52,7 +54,9 @@ class Records(Protocol):
 
 def build_untrusted_mark(is_untrusted: bool) -> dict[str, JSON]:
     """A record created or changed after untrusted text was read keeps the mark permanently."""
-    return {"untrusted": 1} if is_untrusted else {}
+    if not is_untrusted:
+        return {}
+    return {"untrusted": 1}
 
 
 def refuse_missing(kind: str, id: str) -> ToolRefused:
@@ -60,23 +64,36 @@ def refuse_missing(kind: str, id: str) -> ToolRefused:
 
 
 def refuse_rejected(record: Record) -> ToolRefused:
-    why = f": {record['reason']}" if record.get("reason") else ""
+    why = ""
+    if record.get("reason"):
+        why = f": {record['reason']}"
     return ToolRefused("rejected", f"the person rejected this {record['kind']}{why}; leave it as it is")
 
 
 def is_found(record: Record, search: str | None, assignee: str | None) -> bool:
     """Whether a record has these words in its texts, and this person among its assignees."""
-    if assignee and fold_text(assignee.strip()) not in map(fold_text, record.get("assignees") or []):
-        return False
-    texts = fold_text("\n".join(collect_record_texts(drop_fields(record, SET_BY_STORE)))) if search else ""
-    return all(word in texts for word in fold_text(search or "").split())
+    if assignee:
+        names = map(fold_text, record.get("assignees") or [])
+        if fold_text(assignee.strip()) not in names:
+            return False
+    if not search:
+        return True
+    # Its id, its times and the like are no texts of the record.
+    texts = collect_record_texts(drop_fields(record, SET_BY_STORE))
+    folded = fold_text("\n".join(texts))
+    return all(word in folded for word in fold_text(search).split())
 
 
 def collect_record_texts(value: JSON) -> list[str]:
     if isinstance(value, str):
         return [value]
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in values for text in collect_record_texts(one)]
+    if isinstance(value, dict):
+        value = list(value.values())
+    texts: list[str] = []
+    if isinstance(value, list):
+        for item in value:
+            texts += collect_record_texts(item)
+    return texts
 
 
 def check_title(text: str) -> str:
@@ -94,15 +111,19 @@ def check_text(text: str) -> str:
 
 def check_day(text: str) -> str:
     """YYYY-MM-DD, or empty for none."""
+    if not text:
+        return ""
     try:
-        return date.fromisoformat(text).isoformat() if text else ""
+        return date.fromisoformat(text).isoformat()
     except ValueError:
         raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a date such as 2026-01-31")
 
 
 def check_given(check: Callable[[T], T], value: T | None) -> T | None:
     """The checked value of an argument; None if it was not given."""
-    return None if value is None else check(value)
+    if value is None:
+        return None
+    return check(value)
 
 
 def keep_given_values(**values: JSON) -> dict[str, JSON]:
@@ -115,7 +136,9 @@ def keep_given_values(**values: JSON) -> dict[str, JSON]:
 
 def check_people(people: list[str]) -> list[str]:
     """Names or addresses of people, each once."""
-    names = list(dict.fromkeys(" ".join(name.split()) for name in people))
+    # The keys of a dictionary are each name once, in order.
+    unique = dict.fromkeys(" ".join(name.split()) for name in people)
+    names = list(unique)
     if len(names) > MAX_NAMES or not all(0 < len(name) <= MAX_NAME for name in names):
         raise ToolRefused("invalid_arguments", f"give at most {MAX_NAMES} names of 1 to {MAX_NAME} characters")
     return names

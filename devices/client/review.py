@@ -18,44 +18,64 @@ NOTE = "written after an agent read text from other people: check names, amounts
 
 def list_suggestion_lines(store: Store, search: str = "") -> list[str]:
     """Every suggestion with its whole content, as lines for the terminal."""
-    records = [record for record in store.suggestions() if is_found(record, search, None)]
-    return [line for record in records for line in (*render_suggestion(record), "")]
+    lines = []
+    for record in store.suggestions():
+        if is_found(record, search, None):
+            lines += [*render_suggestion(record), ""]
+    return lines
 
 
 def render_suggestion(record: Record) -> list[str]:
     """One suggestion, or one suggested change with what is there now."""
-    change = record.get(CHANGE)
-    head = f"{record['id']}  {record['kind']}{'  change of an approved record' if change else ''}"
-    marked = [f"  ! {NOTE}"] if record.get("untrusted") or (change or {}).get("untrusted") else []
-    fields = get_visible_fields(record)
-    lines = [line for name, value in fields.items() for line in entry(name, value)]
-    lines += [line for name, value in get_visible_fields(change or {}).items() for line in entry(f"→ {name}", value)]
-    return [head, *marked, *lines]
+    change = record.get(CHANGE) or {}
+    head = f"{record['id']}  {record['kind']}"
+    if change:
+        head += "  change of an approved record"
+    lines = [head]
+    if record.get("untrusted") or change.get("untrusted"):
+        lines.append(f"  ! {NOTE}")
+    for name, value in get_visible_fields(record).items():
+        lines += entry(name, value)
+    for name, value in get_visible_fields(change).items():
+        lines += entry(f"→ {name}", value)
+    return lines
 
 
 def get_visible_fields(record: Record) -> Record:
-    return {name: value for name, value in record.items() if name not in HIDDEN and value not in ("", [], None)}
+    fields = {}
+    for name, value in record.items():
+        if name not in HIDDEN and value not in ("", [], None):
+            fields[name] = value
+    return fields
 
 
 def entry(name: str, value: JSON) -> list[str]:
     """A field; the lines of a long text are indented, so that none looks like a line of its own."""
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    first, *rest = [printable(line) for line in text.splitlines()] or [""]
-    return [f"  {printable(name)}: {first}", *(f"    {line}" for line in rest)]
+    text = str(value)
+    if isinstance(value, list):
+        text = ", ".join(map(str, value))
+    first, *rest = text.splitlines() or [""]
+    lines = [f"  {printable(name)}: {printable(first)}"]
+    for line in rest:
+        lines.append(f"    {printable(line)}")
+    return lines
 
 
 def edit_suggestion(store: Store, id: str, assignments: Iterable[str]) -> Record:
     """Change fields of a suggestion (NAME=VALUE) by the rules of the tools. Raises Fatal."""
     record = next((one for one in store.suggestions() if one["id"] == id), None)
-    tool = TOOLS.get(f"update_{record['kind']}") if record else None
+    tool = None
+    if record is not None:
+        tool = TOOLS.get(f"update_{record['kind']}")
     if record is None or tool is None:
         raise Fatal(f"there is no suggestion {printable(id)} that can be edited")
-    values = {
-        name: parse_assignment(tool.input_schema, name, text)
-        for name, _, text in (one.partition("=") for one in assignments)
-    }
-    arguments = {**values, f"{record['kind']}_id": id}
-    if problems := schema.problems(tool.input_schema, arguments):
+    arguments = {}
+    for assignment in assignments:
+        name, _, text = assignment.partition("=")
+        arguments[name] = parse_assignment(tool.input_schema, name, text)
+    arguments[f"{record['kind']}_id"] = id
+    problems = schema.problems(tool.input_schema, arguments)
+    if problems:
         raise Fatal("; ".join(problems))
     try:
         tool.function(store, **arguments)
@@ -78,6 +98,10 @@ def decide_suggestions(store: Store, ids: list[str], *, approve: bool, reason: s
     """The number of decided suggestions, and the ids that do not exist. “all” means every open
     suggestion.
     """
-    record_ids = [record["id"] for record in store.suggestions()] if ids == ["all"] else ids
-    missing = [id for id in record_ids if not store.decide(id, is_approved=approve, reason=reason)]
-    return len(record_ids) - len(missing), missing
+    if ids == ["all"]:
+        ids = [record["id"] for record in store.suggestions()]
+    missing = []
+    for id in ids:
+        if not store.decide(id, is_approved=approve, reason=reason):
+            missing.append(id)
+    return len(ids) - len(missing), missing

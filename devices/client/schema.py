@@ -18,9 +18,12 @@ def input_schema(function: Callable[..., JSON]) -> dict[str, JSON]:
     an argument.
     """
     hints = get_type_hints(function, include_extras=True)
-    described = dict(ARGUMENT.findall((inspect.getdoc(function) or "").partition("Args:")[2]))
-    properties, required = {}, []
-    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+    _, _, section = (inspect.getdoc(function) or "").partition("Args:")
+    described = dict(ARGUMENT.findall(section))
+    properties = {}
+    required = []
+    _, *parameters = inspect.signature(function).parameters.items()
+    for name, parameter in parameters:
         properties[name] = type_schema(hints[name])
         if name in described:
             properties[name]["description"] = " ".join(described[name].split())
@@ -28,13 +31,16 @@ def input_schema(function: Callable[..., JSON]) -> dict[str, JSON]:
             required.append(name)
         elif parameter.default is not None:
             properties[name]["default"] = parameter.default
-    schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return schema | ({"required": required} if required else {})
+    schema: dict[str, JSON] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required:
+        schema["required"] = required
+    return schema
 
 
 def description(function: Callable[..., JSON]) -> str:
     """The docstring above its Args section."""
-    return " ".join((inspect.getdoc(function) or "").partition("Args:")[0].split())
+    text, _, _ = (inspect.getdoc(function) or "").partition("Args:")
+    return " ".join(text.split())
 
 
 def type_schema(kind: Any) -> dict[str, JSON]:
@@ -42,7 +48,8 @@ def type_schema(kind: Any) -> dict[str, JSON]:
     if kind in SIMPLE:
         return {"type": SIMPLE[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:  # the annotation is a JSON Schema format
+    if origin is Annotated:
+        # The annotation is a JSON Schema format.
         return {**type_schema(arguments[0]), "format": arguments[1]}
     if origin is Literal:
         return {"type": "string", "enum": list(arguments)}
@@ -67,29 +74,38 @@ def faults(schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[tuple[st
     """The same with the name of the argument."""
     properties = schema["properties"]
     missing = [(name, f"“{name}” is missing") for name in schema.get("required", ()) if name not in arguments]
-    unknown = [(name, f"there is no argument “{name}”") for name in arguments if name not in properties]
-    wrong = [
-        (name, f"“{name}” must be {describe_type(properties[name])}")
-        for name, value in arguments.items()
-        if name in properties and not fits(properties[name], value)
-    ]
+    unknown = []
+    wrong = []
+    for name, value in arguments.items():
+        if name not in properties:
+            unknown.append((name, f"there is no argument “{name}”"))
+        elif not fits(properties[name], value):
+            wrong.append((name, f"“{name}” must be {describe_type(properties[name])}"))
     return missing + unknown + wrong
 
 
 def describe_type(schema: dict[str, JSON]) -> str:
     if "enum" in schema:
-        return "one of " + ", ".join(str(word) for word in schema["enum"])
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return " or ".join(kinds)
+        words = ", ".join(map(str, schema["enum"]))
+        return f"one of {words}"
+    return " or ".join(list_types(schema))
+
+
+def list_types(schema: dict[str, JSON]) -> list[str]:
+    kinds = schema["type"]
+    if not isinstance(kinds, list):
+        kinds = [kinds]
+    return kinds
 
 
 def fits(schema: dict[str, JSON], value: JSON) -> bool:
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if "enum" in schema and value not in schema["enum"]:
         return False
-    if not any(is_kind(kind, value) for kind in kinds):
+    if not any(is_kind(kind, value) for kind in list_types(schema)):
         return False
-    return not isinstance(value, list) or all(fits(schema["items"], item) for item in value)
+    if not isinstance(value, list):
+        return True
+    return all(fits(schema["items"], item) for item in value)
 
 
 def is_kind(kind: str, value: JSON) -> bool:

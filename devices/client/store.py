@@ -17,10 +17,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .records import CHANGE, SET_BY_STORE, Record, build_untrusted_mark, is_found, refuse_missing, refuse_rejected
+from .records import (
+    CHANGE,
+    SET_BY_STORE,
+    Record,
+    build_untrusted_mark,
+    drop_fields,
+    is_found,
+    refuse_missing,
+    refuse_rejected,
+)
 
 JSON = Any
-KEEP_S = 14 * 86_400  # finished journal entries are deleted after this time
+# Finished journal entries are deleted after this time.
+KEEP_S = 14 * 86_400
 TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -76,7 +86,8 @@ class Store:
                 yield self.db
                 self.db.execute("COMMIT")
             except BaseException:
-                if self.db.in_transaction:  # SQLite has ended it by itself where the disk is full
+                if self.db.in_transaction:
+                    # SQLite has ended it by itself where the disk is full.
                     self.db.execute("ROLLBACK")
                 raise
             finally:
@@ -86,21 +97,27 @@ class Store:
         """A stored value; `make` creates it if it is missing."""
         with self.transaction() as db:
             db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, make))
-            return str(db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()[0])
+            row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return str(row[0])
 
     # -- records (the tools' side; see records.py) ---------------------------------------------------------------
 
     def add(self, kind: str, values: dict[str, JSON], *, by_agent: bool = True) -> Record:
-        now, id = format_now(), uuid.uuid4().hex
-        row = (id, kind, values.get("project_id", ""), json.dumps(values), int(by_agent), int(not by_agent), now, now)
+        now = format_now()
+        id = uuid.uuid4().hex
+        project = values.get("project_id", "")
+        # What an agent adds is a suggestion; what the person adds is approved.
+        is_suggested = int(by_agent)
+        is_approved = int(not by_agent)
+        row = (id, kind, project, json.dumps(values), is_suggested, is_approved, now, now)
         with self.transaction() as db:
             db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         return self.get(kind, id)
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
         with self.transaction():
-            old = self.get(kind, id)
-            self.put(id, {name: value for name, value in old.items() if name not in SET_BY_STORE} | values)
+            data = drop_fields(self.get(kind, id), SET_BY_STORE)
+            self.put(id, data | values)
             return self.get(kind, id)
 
     def get(self, kind: str, id: str) -> Record:
@@ -167,11 +184,10 @@ class Store:
             return True
 
     def put(self, id: str, data: dict[str, JSON]) -> None:
+        project = data.get("project_id", "")
+        values = (json.dumps(data), project, format_now(), id)
         with self.transaction() as db:
-            db.execute(
-                "UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?",
-                (json.dumps(data), data.get("project_id", ""), format_now(), id),
-            )
+            db.execute("UPDATE records SET data = ?, project_id = ?, updated_at = ? WHERE id = ?", values)
 
 
 class AgentsRecords:
@@ -180,30 +196,36 @@ class AgentsRecords:
     """
 
     def __init__(self, store: Store, agent: str, *, is_untrusted: bool) -> None:
-        self.store, self.author, self.mark = store, agent, build_untrusted_mark(is_untrusted)
-        self.get, self.all = store.get, store.all
+        self.store = store
+        self.author = agent
+        self.mark = build_untrusted_mark(is_untrusted)
+        # Reading is the same for agents and for the person.
+        self.get = store.get
+        self.all = store.all
 
     def add(self, kind: str, values: dict[str, JSON]) -> Record:
         return self.store.add(kind, {**values, **self.mark})
 
     def change(self, kind: str, id: str, values: dict[str, JSON]) -> Record:
+        values = {**values, **self.mark}
         with self.store.transaction():
             record = self.store.get(kind, id)
             if record.get("isRejected"):
                 raise refuse_rejected(record)
             if self.mark and record["isApproved"]:
-                return self.store.change(kind, id, {CHANGE: {**record.get(CHANGE, {}), **values, **self.mark}})
-            return self.store.change(kind, id, {**values, **self.mark})
+                # What the person approved stays as it is until the person approves the change.
+                values = {CHANGE: {**record.get(CHANGE, {}), **values}}
+            return self.store.change(kind, id, values)
 
 
 def build_record(row: sqlite3.Row) -> Record:
-    return {
-        "id": row["id"],
-        "kind": row["kind"],
-        **json.loads(row["data"]),
-        **{name: row[name] for name in SET_BY_STORE[2:]},
-    }
+    record: Record = {"id": row["id"], "kind": row["kind"]}
+    record |= json.loads(row["data"])
+    for name in SET_BY_STORE[2:]:
+        record[name] = row[name]
+    return record
 
 
 def format_now() -> str:
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = datetime.fromtimestamp(time.time(), UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -86,12 +86,13 @@ class Workspace:
         """The root's real path, and the parts below it."""
         parts = split_path(path)
         if len(self.roots) == 1:
-            return next(iter(self.roots.values())), parts
+            (root,) = self.roots.values()
+            return root, parts
         if not parts or parts[0] not in self.roots:
-            raise ToolRefused(
-                "outside", f"a path must start with one of: {', '.join(sorted(self.roots)) or 'no folder'}"
-            )
-        return self.roots[parts[0]], parts[1:]
+            names = ", ".join(sorted(self.roots)) or "no folder"
+            raise ToolRefused("outside", f"a path must start with one of: {names}")
+        name, *rest = parts
+        return self.roots[name], rest
 
 
 def split_path(path: str) -> list[str]:
@@ -125,7 +126,8 @@ def walk(root: str, parts: list[str]) -> int:
             name = pending.popleft()
             if name in ("", "."):
                 continue
-            if name == "..":  # only a link contains one
+            if name == "..":
+                # Only a link contains one.
                 climb(chain)
                 continue
             name, info = find_name(chain[-1], name)
@@ -190,7 +192,8 @@ def open_file(name: str, directory: int, info: os.stat_result, pending: deque[st
     if not stat.S_ISREG(info.st_mode):
         raise ToolRefused("not_a_file", f"“{format_path(name)}” is {name_file_kind(info.st_mode)}, not a file")
     fd = os.open(name, FILE, dir_fd=directory)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):  # swapped since the check
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        # Swapped since the check.
         os.close(fd)
         raise ToolRefused("not_a_file", f"“{format_path(name)}” is not a file")
     return fd

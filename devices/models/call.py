@@ -22,14 +22,18 @@ class CallQuerySet(PersonalQuerySet):
 
 class DeviceCall(models.Model):
     class State(models.TextChoices):
-        QUEUED = "queued"  # never sent: can be sent later or to another device
+        # Never sent: can be sent later or to another device.
+        QUEUED = "queued"
         SENT = "sent"
-        ACKED = "acked"  # in the device's journal
+        # In the device's journal.
+        ACKED = "acked"
         DONE = "done"
         FAILED = "failed"
-        EXPIRED = "expired"  # not sent before its deadline
+        # Not sent before its deadline.
+        EXPIRED = "expired"
         CANCELLED = "cancelled"
-        UNKNOWN = "unknown"  # sent, but its outcome is not known
+        # Sent, but its outcome is not known.
+        UNKNOWN = "unknown"
 
     HANDED_OVER = (State.SENT, State.ACKED, State.UNKNOWN)
 

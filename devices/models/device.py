@@ -17,10 +17,12 @@ from devices.protocol import MISSED_BEATS
 from plumbing import clock
 from plumbing.stored_rows import StoredRow
 
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # 32 letters that are hard to confuse: 5 bits each
+# 32 letters that are hard to confuse: 5 bits each.
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 PAIRING_MINUTES = 10
 PAIRING_TRIES = 5
-UNUSED_KEPT = 4  # credentials of a generation that were issued and may not have reached the device
+# Credentials of a generation that were issued and may not have reached the device.
+UNUSED_KEPT = 4
 
 
 def new_id() -> Any:
@@ -37,7 +39,9 @@ class PersonalQuerySet(models.QuerySet):
     owner = "owner_id"
 
     def visible_to(self, user: Any) -> Self:
-        return self.filter(**{self.owner: user.pk}) if user.is_authenticated else self.none()
+        if not user.is_authenticated:
+            return self.none()
+        return self.filter(**{self.owner: user.pk})
 
 
 class DeviceQuerySet(PersonalQuerySet):
@@ -49,7 +53,8 @@ class DeviceQuerySet(PersonalQuerySet):
         return self.visible_to(owner).live().filter(pk=device_id).exists()
 
     def online(self, now: datetime) -> Self:
-        return self.live().exclude(socket="").filter(last_seen__gt=now - silence_allowed())
+        silent_since = now - silence_allowed()
+        return self.live().exclude(socket="").filter(last_seen__gt=silent_since)
 
     def vanished(self, silent_since: Any) -> Self:
         """Marked as connected but silent since then: their server process died."""
@@ -89,14 +94,16 @@ class Device(StoredRow):
     def is_online(self, now: datetime | None = None) -> bool:
         if self.revoked_at or not self.socket or self.last_seen is None:
             return False
-        return self.last_seen > (now or clock.near()) - silence_allowed()
+        if now is None:
+            now = clock.near()
+        return self.last_seen > now - silence_allowed()
 
     def issue_credential(self, generation: int = 1) -> tuple["DeviceCredential", str]:
         """A new credential and its secret, which is shown once and stored as a hash."""
-        prefix, secret = "dc_" + secrets.token_hex(6), secrets.token_urlsafe(32)
-        row = DeviceCredential.objects.create(
-            device=self, prefix=prefix, digest=hash_secret(secret), generation=generation
-        )
+        prefix = "dc_" + secrets.token_hex(6)
+        secret = secrets.token_urlsafe(32)
+        digest = hash_secret(secret)
+        row = DeviceCredential.objects.create(device=self, prefix=prefix, digest=digest, generation=generation)
         return row, f"{prefix}.{secret}"
 
     def revoke(self, *, reason: str, actor: Any = None, source: str = "") -> None:
@@ -173,11 +180,14 @@ class DeviceCredential(StoredRow):
     def rotate(self, unused: list[int]) -> "Admission":
         """Mark this one used and issue its successor; the last few unused ones stay valid."""
         now = clock.near()
-        if stale := unused[UNUSED_KEPT:]:
+        stale = unused[UNUSED_KEPT:]
+        if stale:
             DeviceCredential.objects.filter(pk__in=stale).delete()
         successor, secret = self.device.issue_credential(self.generation + 1)
-        self.replaced_by, self.used_at = successor, self.used_at or now
+        self.replaced_by = successor
+        self.used_at = self.used_at or now
         self.save(update_fields=["replaced_by", "used_at"])
+        # Not each time: old rows do no harm.
         if self.generation % 10 == 0:
             self.forget_ancestors(now - timedelta(days=30))
         return Admission(self.device, secret, successor.pk)
@@ -259,7 +269,8 @@ class Pairing(StoredRow):
 
     def use(self) -> bool:
         """False if another request was faster."""
-        return bool(Pairing.objects.filter(pk=self.pk, used_at=None).update(used_at=clock.near()))
+        unused = Pairing.objects.filter(pk=self.pk, used_at=None)
+        return bool(unused.update(used_at=clock.near()))
 
 
 def letters(count: int) -> str:

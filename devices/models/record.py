@@ -12,13 +12,16 @@ from plumbing.stored_rows import StoredRow
 
 from .device import PersonalQuerySet, new_id
 
-EDGE = "\n"  # stands around each name in `people`
+# Stands around each name in `people`.
+EDGE = "\n"
 
 
 class RecordQuerySet(PersonalQuerySet):
     def waiting(self) -> Self:
         """What its owner has to decide: suggestions, and approved records with a suggested change."""
-        return self.filter(Q(review=Record.Review.SUGGESTED) | Q(suggested__isnull=False))
+        suggestion = Q(review=Record.Review.SUGGESTED)
+        change = Q(suggested__isnull=False)
+        return self.filter(suggestion | change)
 
     def containing(self, text: str) -> Self:
         """Records with all these words somewhere in their texts, in any order, case and spelling."""
@@ -29,7 +32,9 @@ class RecordQuerySet(PersonalQuerySet):
         return rows
 
     def assigned_to(self, name: str) -> Self:
-        return self.filter(people__contains=f"{EDGE}{fold_name(name)}{EDGE}")
+        # The edges keep “Ann” from finding “Anna”.
+        whole_name = f"{EDGE}{fold_name(name)}{EDGE}"
+        return self.filter(people__contains=whole_name)
 
 
 class Record(StoredRow):
@@ -71,11 +76,14 @@ class Record(StoredRow):
         ]
 
     def __str__(self) -> str:
-        return str(self.data.get("title") or self.data.get("name") or self.data.get("text") or self.kind)[:80]
+        data = self.data
+        title = data.get("title") or data.get("name") or data.get("text") or self.kind
+        return str(title)[:80]
 
     @property
     def is_untrusted(self) -> bool:
-        return bool(self.data.get("untrusted") or (self.suggested or {}).get("untrusted"))
+        suggested = self.suggested or {}
+        return bool(self.data.get("untrusted") or suggested.get("untrusted"))
 
     @property
     def is_waiting(self) -> bool:
@@ -84,9 +92,12 @@ class Record(StoredRow):
     def index(self) -> None:
         """Set what the search and the filter by assignee read."""
         text = "\n".join(collect_record_texts(self.data))
+        # PostgreSQL refuses NUL in a text.
         self.words = fold_text(text).replace("\0", "")
+        self.people = ""
         names = [fold_name(name) for name in self.data.get("assignees") or []]
-        self.people = EDGE + EDGE.join(names) + EDGE if names else ""
+        if names:
+            self.people = EDGE + EDGE.join(names) + EDGE
 
 
 def fold_name(name: str) -> str:

@@ -81,7 +81,8 @@ class RecordViewSet(AllRecords):
     @extend_schema(request=CREATED, responses={201: RecordSerializer}, parameters=[COLLECTION], examples=[TASK])
     def create(self, request: Any, collection: str) -> Response:
         """Create a record of your own; it needs no approval. Comments are created at their record."""
-        record = review.create_own_record(request.user, self.shape.kind, self.body(), source=client_address(request))
+        address = client_address(request)
+        record = review.create_own_record(request.user, self.shape.kind, self.body(), source=address)
         return self.answer(record, status=201)
 
     @extend_schema(
@@ -89,56 +90,65 @@ class RecordViewSet(AllRecords):
     )
     def partial_update(self, request: Any, collection: str, pk: Any) -> Response:
         """Change fields of a record, or of a suggestion, which stays a suggestion."""
-        seen, source = version_seen(request), client_address(request)
+        seen = version_seen(request)
+        address = client_address(request)
         row = self.get_object()
+        # A client may send back what it has read, with its changes in it.
         body = without_echo(self.body(), RecordSerializer(row).data, RecordSerializer.Meta.fields)
-        return self.answer(review.edit_record(row, body, by=request.user, expected=seen, source=source))
+        row = review.edit_record(row, body, by=request.user, expected=seen, source=address)
+        return self.answer(row)
 
     @extend_schema(parameters=[COLLECTION, MATCH], responses={204: None, **STALE})
     def destroy(self, request: Any, collection: str, pk: Any) -> Response:
         """Delete a record with its comments and its history."""
-        review.remove_record(
-            self.get_object(), by=request.user, expected=version_seen(request), source=client_address(request)
-        )
+        row = self.get_object()
+        seen = version_seen(request)
+        review.remove_record(row, by=request.user, expected=seen, source=client_address(request))
         return Response(status=204)
 
     @extend_schema(request=None, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def approve(self, request: Any, collection: str, pk: Any) -> Response:
         """Approve a suggestion with its comments, or carry out a suggested change. 409 if nothing waits."""
-        seen, source = version_seen(request), client_address(request)
-        return self.answer(review.approve_record(self.get_object(), by=request.user, expected=seen, source=source))
+        seen = version_seen(request)
+        address = client_address(request)
+        row = self.get_object()
+        row = review.approve_record(row, by=request.user, expected=seen, source=address)
+        return self.answer(row)
 
     @extend_schema(request=ReasonSerializer, responses={200: RecordSerializer, **STALE}, parameters=[COLLECTION, MATCH])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def reject(self, request: Any, collection: str, pk: Any) -> Response:
         """Keep a suggestion as rejected, with a reason, or refuse a suggested change. 409 if nothing waits."""
         reason = read_body(ReasonSerializer, request)["reason"]
-        seen, source = version_seen(request), client_address(request)
-        return self.answer(
-            review.reject_record(self.get_object(), reason, by=request.user, expected=seen, source=source)
-        )
+        seen = version_seen(request)
+        address = client_address(request)
+        row = self.get_object()
+        row = review.reject_record(row, reason, by=request.user, expected=seen, source=address)
+        return self.answer(row)
 
     @extend_schema(responses=RecordSerializer(many=True), parameters=[COLLECTION])
     @action(detail=True, filterset_class=None)
     def comments(self, request: Any, collection: str, pk: Any) -> Response:
         """Comments on this record, oldest first."""
-        return self.paged(self.get_object().comments.all(), RecordSerializer, ("id",))
+        row = self.get_object()
+        return self.paged(row.comments.all(), RecordSerializer, ("id",))
 
     @extend_schema(request=CommentSerializer, responses={201: RecordSerializer}, parameters=[COLLECTION])
     @action(detail=True, methods=["post"], pagination_class=None, filterset_class=None)
     def add_comment(self, request: Any, collection: str, pk: Any) -> Response:
         """Comment on this record, in your own name."""
         text = read_body(CommentSerializer, request)["text"]
-        return self.answer(
-            review.comment(self.get_object(), text, by=request.user, source=client_address(request)), 201
-        )
+        row = self.get_object()
+        comment = review.comment(row, text, by=request.user, source=client_address(request))
+        return self.answer(comment, 201)
 
     @extend_schema(responses=RecordChangeSerializer(many=True), parameters=[COLLECTION])
     @action(detail=True, filterset_class=None)
     def changes(self, request: Any, collection: str, pk: Any) -> Response:
         """The history of this record, newest first: who changed what, and in which run."""
-        return self.paged(self.get_object().changes.all(), RecordChangeSerializer, ("-id",))
+        row = self.get_object()
+        return self.paged(row.changes.all(), RecordChangeSerializer, ("-id",))
 
     # -- what the actions share ---------------------------------------------------------------------------------------
 
@@ -154,7 +164,8 @@ class RecordViewSet(AllRecords):
         return self.request.data
 
     def answer(self, row: Record, status: int = 200) -> Response:
-        return Response(RecordSerializer(row).data, status=status, headers={"ETag": f'"{row.version}"'})
+        headers = {"ETag": f'"{row.version}"'}
+        return Response(RecordSerializer(row).data, status=status, headers=headers)
 
     def paged(self, rows: QuerySet, serializer: Any, ordering: tuple[str, ...]) -> Response:
         self.page_ordering = ordering

@@ -28,8 +28,10 @@ class RecordFilter(FilterSet):
         fields: list[str] = []
 
     def filter_waiting(self, rows: Any, name: str, value: bool) -> QuerySet:
-        waiting = Record.objects.waiting()
-        return rows.filter(pk__in=waiting.values("pk")) if value else rows.exclude(pk__in=waiting.values("pk"))
+        waiting = Record.objects.waiting().values("pk")
+        if value:
+            return rows.filter(pk__in=waiting)
+        return rows.exclude(pk__in=waiting)
 
     def filter_assignee(self, rows: Any, name: str, value: str) -> QuerySet:
         return rows.assigned_to(value)

@@ -27,7 +27,8 @@ MAX_REASON = 500
 @transaction.atomic
 def create_own_record(user: Any, kind: str, values: dict[str, JSON], *, source: str = "") -> Record:
     """A record of the person's own, approved at once. Raises Invalid."""
-    row = call_record_tool(SHAPES[kind].create, PersonsRecords(user.pk, Author(user.get_username())), values)
+    records = PersonsRecords(user.pk, Author(user.get_username()))
+    row = call_record_tool(SHAPES[kind].create, records, values)
     AuditEvent.record("record.created", row, actor=user, source=source)
     return row
 
@@ -48,12 +49,17 @@ def edit_record(
 
 @transaction.atomic
 def comment(row: Record, text: str, *, by: Any, source: str = "") -> Record:
-    if not text.strip():
+    text = text.strip()
+    if not text:
         raise Invalid("A comment must not be empty.", code="invalid")
-    about = "task_id" if row.kind == "task" else "record_id"
-    records = PersonsRecords(row.owner_id, Author(by.get_username()))
+    # The tool for agents comments on tasks alone, and calls the field so.
+    about = "record_id"
+    if row.kind == "task":
+        about = "task_id"
+    name = by.get_username()
+    records = PersonsRecords(row.owner_id, Author(name))
     try:
-        records.add(COMMENT, {about: str(row.pk), "text": check_text(text.strip()), "author": by.get_username()})
+        records.add(COMMENT, {about: str(row.pk), "text": check_text(text), "author": name})
     except ToolRefused as refusal:
         raise Invalid(str(refusal), code=refusal.code)
     AuditEvent.record("record.commented", row, actor=by, source=source)
@@ -85,18 +91,21 @@ def approve_record(row: Record, *, by: Any, expected: int | None = None, source:
 
 def carry_out(row: Record, by: Any) -> Record:
     """The suggested change by the same rules as any other; it keeps its mark."""
-    values = {name: value for name, value in row.suggested.items() if name != "untrusted"}
-    author = Author(by.get_username(), is_untrusted=bool(row.suggested.get("untrusted")))
+    values = dict(row.suggested)
+    is_untrusted = bool(values.pop("untrusted", False))
+    author = Author(by.get_username(), is_untrusted=is_untrusted)
     row.suggested = None
     row.save(update_fields=["suggested"])
-    return update(row, values, PersonsRecords(row.owner_id, author), action=Action.APPROVED)
+    records = PersonsRecords(row.owner_id, author)
+    return update(row, values, records, action=Action.APPROVED)
 
 
 def approve_comments(row: Record, by: Any) -> None:
     """Comments stand on the page of their record: they have been seen with it."""
-    for one in row.comments.filter(review=Review.SUGGESTED):
-        one.review = Review.APPROVED
-        save_record(one, Action.APPROVED, Author(by.get_username()), {})
+    author = Author(by.get_username())
+    for comment in row.comments.filter(review=Review.SUGGESTED):
+        comment.review = Review.APPROVED
+        save_record(comment, Action.APPROVED, author, {})
 
 
 @transaction.atomic
@@ -153,13 +162,18 @@ def call_record_tool(tool: Tool, records: PersonsRecords, values: dict[str, JSON
     """Run a writing tool with the person's own values. Raises Invalid, one detail for each problem."""
     fields = tool.input_schema["properties"].keys() - ids.keys()
     refuse_unknown_fields(extra(values, fields), "The record has a field that does not exist.")
-    if faults := schema.faults(tool.input_schema, {**values, **ids}):
+    faults = schema.faults(tool.input_schema, {**values, **ids})
+    if faults:
         details = [{"field": name, "code": "invalid", "message": message} for name, message in faults]
         raise Invalid("The values are not valid.", hint="See details.", details=details)
     try:
         tool.function(records, **values, **ids)
     except ToolRefused as refusal:
-        raise Invalid(str(refusal), code=refusal.code if refusal.code != "invalid_arguments" else "invalid")
+        code = refusal.code
+        # A word for models; here the values are the person's.
+        if code == "invalid_arguments":
+            code = "invalid"
+        raise Invalid(str(refusal), code=code)
     return records.written
 
 

@@ -17,7 +17,8 @@ from .shapes import COMMENT
 
 JSON = Any
 Action = RecordChange.Action
-KEPT = 20_000  # characters of a text in the history
+# Characters of a text in the history.
+KEPT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ class PersonsRecords:
         self.written: Record | None = None
 
     def add(self, kind: str, values: dict[str, JSON]) -> RecordDict:
-        row = self.written_before() or self.create(kind, {**values, **self.mark})
+        row = self.written_before()
+        if row is None:
+            row = self.create(kind, {**values, **self.mark})
         self.written = row
         return serialize_record(row)
 
@@ -72,11 +75,13 @@ class PersonsRecords:
     def all(
         self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
     ) -> list[RecordDict]:
-        narrowed = {f"data__{name}": value for name, value in equal.items()}
-        rows = Record.objects.filter(owner_id=self.owner_id, kind=kind, **narrowed)
+        fields = {f"data__{name}": value for name, value in equal.items()}
+        rows = Record.objects.filter(owner_id=self.owner_id, kind=kind, **fields)
         rows = rows.exclude(review=Record.Review.REJECTED)
-        rows = rows.containing(search) if search else rows
-        rows = rows.assigned_to(assignee) if assignee else rows
+        if search:
+            rows = rows.containing(search)
+        if assignee:
+            rows = rows.assigned_to(assignee)
         return [serialize_record(row) for row in rows[:limit]]
 
     def find(self, kind: str, id: str, *, for_change: bool = False) -> Record:
@@ -100,22 +105,25 @@ class PersonsRecords:
 
     def create(self, kind: str, values: dict[str, JSON]) -> Record:
         row = Record(owner_id=self.owner_id, kind=kind, data=values, is_ai_suggested=self.by.is_agent)
-        row.review = Record.Review.SUGGESTED if self.by.is_agent else Record.Review.APPROVED
+        row.review = Record.Review.APPROVED
+        if self.by.is_agent:
+            row.review = Record.Review.SUGGESTED
         if kind == COMMENT:
             row.about_id = UUID(values.get("task_id") or values["record_id"])
         row.index()
         row.save()
-        store_record_change(
-            row, Action.CREATED, self.by, {name: [None, value] for name, value in values.items() if value}
-        )
+        fields = {name: [None, value] for name, value in values.items() if value}
+        store_record_change(row, Action.CREATED, self.by, fields)
         return row
 
     def write(self, row: Record, values: dict[str, JSON]) -> None:
         if self.by.is_agent and row.review == Record.Review.REJECTED:
             raise refuse_rejected(serialize_record(row))
         if self.by.is_agent and self.by.is_untrusted and row.review == Record.Review.APPROVED:
-            fields = differences({**row.data, **(row.suggested or {})}, values)
-            row.suggested = {**(row.suggested or {}), **values}
+            # What the person approved stays as it is until the person approves the change.
+            earlier = row.suggested or {}
+            fields = differences({**row.data, **earlier}, values)
+            row.suggested = {**earlier, **values}
             save_record(row, Action.SUGGESTED, self.by, fields)
             return
         fields = differences(row.data, values)
@@ -134,7 +142,12 @@ def check_version(row: Record, expected: int | None) -> None:
 
 def differences(old: dict[str, JSON], new: dict[str, JSON]) -> dict[str, list[JSON]]:
     """{name: [before, after]} of the values that differ."""
-    return {name: [old.get(name), value] for name, value in new.items() if old.get(name) != value}
+    changed = {}
+    for name, after in new.items():
+        before = old.get(name)
+        if before != after:
+            changed[name] = [before, after]
+    return changed
 
 
 def save_record(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], *, note_text: str = "") -> None:
@@ -146,31 +159,40 @@ def save_record(row: Record, action: str, by: Author, fields: dict[str, list[JSO
 
 
 def store_record_change(row: Record, action: str, by: Author, fields: dict[str, list[JSON]], text: str = "") -> None:
+    short_fields = {}
+    for name, (before, after) in fields.items():
+        short_fields[name] = [shorten_value(before), shorten_value(after)]
     RecordChange.objects.create(
-        record=row, action=action, version=row.version, author=by.name[:150], is_agent=by.is_agent,
-        run_id=by.run_id, call_id=by.call_id, note=text,
-        fields={name: [shorten_value(before), shorten_value(after)] for name, (before, after) in fields.items()},
-    )  # fmt: skip
+        record=row,
+        action=action,
+        version=row.version,
+        author=by.name[:150],
+        is_agent=by.is_agent,
+        run_id=by.run_id,
+        call_id=by.call_id,
+        note=text,
+        fields=short_fields,
+    )
 
 
 def shorten_value(value: JSON) -> JSON:
     """What the history keeps of a value: an agent that rewrites a long note must not fill the disk."""
     if not isinstance(value, str) or len(value) <= KEPT:
         return value
-    return f"{value[:KEPT]}\n[cut: {len(value) - KEPT} more characters]"
+    left_out = len(value) - KEPT
+    return f"{value[:KEPT]}\n[cut: {left_out} more characters]"
 
 
 def serialize_record(row: Record) -> RecordDict:
     """A record as the tools show it."""
-    is_rejected = row.review == Record.Review.REJECTED
-    return {
-        "id": str(row.pk),
-        "kind": row.kind,
-        **row.data,
-        **({CHANGE: row.suggested} if row.suggested is not None else {}),
-        **({"isRejected": 1, "reason": row.reason} if is_rejected else {}),
-        "isAiSuggested": int(row.is_ai_suggested),
-        "isApproved": int(row.review == Record.Review.APPROVED),
-        "created_at": row.created_at.isoformat().replace("+00:00", "Z"),
-        "updated_at": row.updated_at.isoformat().replace("+00:00", "Z"),
-    }
+    record: RecordDict = {"id": str(row.pk), "kind": row.kind, **row.data}
+    if row.suggested is not None:
+        record[CHANGE] = row.suggested
+    if row.review == Record.Review.REJECTED:
+        record["isRejected"] = 1
+        record["reason"] = row.reason
+    record["isAiSuggested"] = int(row.is_ai_suggested)
+    record["isApproved"] = int(row.review == Record.Review.APPROVED)
+    record["created_at"] = row.created_at.isoformat().replace("+00:00", "Z")
+    record["updated_at"] = row.updated_at.isoformat().replace("+00:00", "Z")
+    return record

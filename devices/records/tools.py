@@ -12,14 +12,17 @@ from .storage import Author, PersonsRecords
 
 def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
     """One call of a records tool for the user of the context. Raises ToolFailed."""
-    if problems := schema.problems(tool.input_schema, call.arguments):
+    problems = schema.problems(tool.input_schema, call.arguments)
+    if problems:
         raise ToolFailed("; ".join(problems), code="invalid_arguments")
     try:
         with transaction.atomic():
-            records = PersonsRecords(context.user_id, build_author(call, context))
-            return ToolResult(ok=True, value=tool.function(records, **call.arguments))
+            author = build_author(call, context)
+            records = PersonsRecords(context.user_id, author)
+            value = tool.function(records, **call.arguments)
     except ToolRefused as refusal:
         raise ToolFailed(str(refusal), code=refusal.code)
+    return ToolResult(ok=True, value=value)
 
 
 def build_author(call: ToolCall, context: ToolContext) -> Author:

@@ -26,7 +26,9 @@ class CodeWidget(forms.Textarea):
             "class": "code",
             "data-label": label,
         }
-        super().__init__(attrs={**attrs, **({"data-validate": validate} if validate else {})})
+        if validate:
+            attrs["data-validate"] = validate
+        super().__init__(attrs=attrs)
 
     @property
     def media(self) -> forms.Media:
@@ -47,10 +49,11 @@ class ArgumentsForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.schema = schema
         required = schema.get("required", [])
-        for name, part in sort_properties(schema.get("properties", {}), order):
-            self.fields[PREFIX + name] = build_form_field(
-                name, part if isinstance(part, dict) else {}, name in required
-            )
+        properties = schema.get("properties", {})
+        for name, part in sort_properties(properties, order):
+            if not isinstance(part, dict):
+                part = {}
+            self.fields[PREFIX + name] = build_form_field(name, part, name in required)
         if not self.fields:
             self.fields["arguments"] = JsonField(rows=6, label=later("Arguments"), help_text=later("A JSON object."))
 
@@ -58,14 +61,17 @@ class ArgumentsForm(forms.Form):
         """The entered values; an optional field that was left empty is omitted."""
         if "arguments" in self.fields:
             return self.cleaned_data["arguments"] or {}
-        values = {name.removeprefix(PREFIX): value for name, value in self.cleaned_data.items()}
-        return {
-            name: value for name, value in values.items() if value not in (None, "") or self.is_empty_text(name, value)
-        }
+        values = {}
+        for field, value in self.cleaned_data.items():
+            name = field.removeprefix(PREFIX)
+            if value not in (None, "") or self.is_empty_text(name, value):
+                values[name] = value
+        return values
 
     def is_empty_text(self, name: str, value: Any) -> bool:
         """A required text field may contain an empty string."""
-        return value == "" and name in self.schema.get("required", [])
+        required = self.schema.get("required", [])
+        return value == "" and name in required
 
 
 def sort_properties(properties: dict[str, Any], order: Iterable[str]) -> list[tuple[str, Any]]:
@@ -73,28 +79,29 @@ def sort_properties(properties: dict[str, Any], order: Iterable[str]) -> list[tu
     object's keys.
     """
     names = [name for name in order if name in properties]
-    return [(name, properties[name]) for name in [*names, *(name for name in properties if name not in names)]]
+    names += [name for name in properties if name not in names]
+    return [(name, properties[name]) for name in names]
 
 
 def build_form_field(name: str, schema: dict[str, Any], is_required: bool) -> forms.Field:
     kind = schema.get("type")
-    initial = schema.get("default")
-    common: dict[str, Any] = {"label": name, "help_text": schema.get("description", ""), "initial": initial}
-    if isinstance(schema.get("enum"), list) and all(isinstance(value, str) for value in schema["enum"]):
-        choices = [(value, value) for value in schema["enum"]]
-        return forms.ChoiceField(
-            choices=choices if is_required else [("", "—"), *choices],
-            required=is_required, **common,
-        )  # fmt: skip
+    help_text = schema.get("description", "")
+    common: dict[str, Any] = {"label": name, "help_text": help_text, "initial": schema.get("default")}
+    options = schema.get("enum")
+    if isinstance(options, list) and all(isinstance(option, str) for option in options):
+        choices = [(option, option) for option in options]
+        if not is_required:
+            choices.insert(0, ("", "—"))
+        return forms.ChoiceField(choices=choices, required=is_required, **common)
     if kind == "boolean":
+        # An unchecked box is not sent, so it cannot be required.
         return forms.BooleanField(required=False, **common)
     if kind == "integer":
         return forms.IntegerField(required=is_required, **common)
     if kind == "number":
         return forms.FloatField(required=is_required, widget=forms.TextInput, **common)
     if kind == "string":
-        hint = {"placeholder": schema.get("format", "")}
-        return forms.CharField(
-            required=False, strip=False, widget=forms.Textarea(attrs={"rows": 2, **hint}), **common
-        )  # fmt: skip
-    return JsonField(rows=3, required=is_required, **{**common, "help_text": f"{common['help_text']} (JSON)".strip()})
+        widget = forms.Textarea(attrs={"rows": 2, "placeholder": schema.get("format", "")})
+        return forms.CharField(required=False, strip=False, widget=widget, **common)
+    common["help_text"] = f"{help_text} (JSON)".strip()
+    return JsonField(rows=3, required=is_required, **common)

@@ -30,7 +30,8 @@ from .fields import CodeWidget, SchemaEditor
 from .pages import TryPages
 
 VALIDATE = add_site_prefix("/api/v1/functions/validate")
-RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}  # the store records these actions itself
+# The store records these actions itself.
+RECORDED = {"created", "changed", "published", "rolled_back", "deleted"}
 
 
 class TestForm(NamedForm):
@@ -59,7 +60,8 @@ class TestInline(admin.StackedInline):
 
 
 class FunctionForm(VersionedForm):
-    user: Any = None  # set by the admin on the form class it creates for each request
+    # Set by the admin on the form class it creates for each request.
+    user: Any = None
 
     source = forms.CharField(
         strip=False, widget=CodeWidget("python", rows=20, validate=VALIDATE, label=later("Source")),
@@ -92,8 +94,10 @@ class FunctionForm(VersionedForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.instance.pk and "seen" in self.fields:
-            self.fields["seen"].initial = store.draft_hash(self.instance)
+        seen = self.fields.get("seen")
+        if self.instance.pk and seen is not None:
+            # A later change by somebody else is noticed by it.
+            seen.initial = store.draft_hash(self.instance)
 
     def clean_input_schema(self) -> dict[str, Any]:
         return self.cleaned_data["input_schema"] or {}
@@ -111,7 +115,10 @@ class FunctionForm(VersionedForm):
         return cleaned
 
     def before(self) -> StoredFunction | None:
-        return StoredFunction.objects.filter(pk=self.instance.pk).first() if self.instance.pk else None
+        pk = self.instance.pk
+        if not pk:
+            return None
+        return StoredFunction.objects.filter(pk=pk).first()
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # Django's own hook, which the stubs leave out
@@ -119,8 +126,11 @@ class FunctionForm(VersionedForm):
             self.check_function(self.instance, self.before())
 
     def check_function(self, function: StoredFunction, before: StoredFunction | None) -> None:
-        owner = function.owner if self.user.is_superuser or before else self.user
-        if StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk).exists():
+        owner = function.owner
+        if before is None and not self.user.is_superuser:
+            owner = self.user
+        namesakes = StoredFunction.objects.filter(owner=owner, name=function.name).exclude(pk=function.pk)
+        if namesakes.exists():
             self.add_error("name", _("A function named “%(name)s” already exists.") % {"name": function.name})
         elif before is None or before.name != function.name:
             self.check_name(StoredFunction(pk=function.pk, name=function.name, owner=owner))
@@ -130,23 +140,33 @@ class FunctionForm(VersionedForm):
             checks.require_permissions(function, before, self.user)
             refusals = checks.check_function(function, user=self.user)
         except Forbidden as error:
-            field = error.details[0]["limit"] if error.details else "safe_mode"
-            self.add_error(field, f"{translate(str(error))} {translate(error.hint)}")
+            field = "safe_mode"
+            if error.details:
+                field = error.details[0]["limit"]
+            self.add_error(field, describe_with_hint(error))
             return
         except MusterError as error:
-            self.add_error(None, f"{translate(str(error))} {translate(error.hint)}")
+            self.add_error(None, describe_with_hint(error))
             return
-        for one in refusals:
-            field = one.get("field", "source")
-            where = _("line %(line)s:") % {"line": one["line"]} + " " if field == "source" else ""
-            words = f"{where}{translate(one['message']).rstrip('.')}. {translate(one['hint'])}"
-            self.add_error(field if field in self.fields else None, words)
+        for refusal in refusals:
+            self.add_refusal(refusal)
+
+    def add_refusal(self, refusal: checks.Refusal) -> None:
+        """The refusal beside its field; above the form if the form does not show the field."""
+        field = refusal.get("field", "source")
+        message = translate(refusal["message"]).rstrip(".")
+        words = f"{message}. {translate(refusal['hint'])}"
+        if field == "source":
+            line = _("line %(line)s:") % {"line": refusal["line"]}
+            words = f"{line} {words}"
+        place = field if field in self.fields else None
+        self.add_error(place, words)
 
     def check_name(self, function: StoredFunction) -> None:
         try:
             catalogue.require_free_name(function)
         except MusterError as error:
-            self.add_error("name", f"{translate(str(error))} {translate(error.hint)}")
+            self.add_error("name", describe_with_hint(error))
 
 
 @admin.register(StoredFunction)
@@ -184,7 +204,8 @@ class FunctionAdmin(TryPages, VersionedAdmin):
 
     @admin.display(description=later("What it does"))
     def short_description(self, function: StoredFunction) -> str:
-        return shorten(function.description.split("\n")[0])
+        first_line, *_ = function.description.split("\n")
+        return shorten(first_line)
 
     @admin.display(description=later("Tests"), ordering="test_total")
     def test_count(self, function: Any) -> int:
@@ -195,33 +216,42 @@ class FunctionAdmin(TryPages, VersionedAdmin):
     def save_model(self, request: HttpRequest, obj: StoredFunction, form: Any, change: bool) -> None:
         if not change and not request.user.is_superuser:
             obj.owner = request.user  # type: ignore[assignment]
-        store.save_function(obj, user=request.user, source=get_remote_address(request))
+        address = get_remote_address(request)
+        store.save_function(obj, user=request.user, source=address)
 
     def publish_row(self, request: HttpRequest, row: StoredFunction, note: str) -> FunctionVersion:
         override = bool(request.POST.get("override"))
-        return store.publish_function(
-            row, user=request.user, note=note, override=override, source=get_remote_address(request)
-        )
+        address = get_remote_address(request)
+        return store.publish_function(row, user=request.user, note=note, override=override, source=address)
 
     def rollback_row(self, request: HttpRequest, row: StoredFunction, number: int) -> FunctionVersion:
-        return store.rollback_function(row, number, user=request.user, source=get_remote_address(request))
+        address = get_remote_address(request)
+        return store.rollback_function(row, number, user=request.user, source=address)
 
     def version_text(self, version: FunctionVersion) -> str:
         return render_spec(version.whole())
 
     def draft_text(self, row: StoredFunction) -> str:
-        return render_spec({**FunctionSpec.of(row).model_dump(mode="json"), "source": row.source})
+        contents = FunctionSpec.of(row).model_dump(mode="json")
+        contents["source"] = row.source
+        return render_spec(contents)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        store.delete_function(obj, user=request.user, source=get_remote_address(request))
+        address = get_remote_address(request)
+        store.delete_function(obj, user=request.user, source=address)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Deletes the function with its versions and tests. Executions are kept; a function in use
         cannot be deleted.
         """
-        used = [describe_use(one) for function in objs for one in catalogue.find_function_uses(function, request.user)]
-        names = [_("%(function)s, its versions and its tests") % {"function": function} for function in objs]
-        return names, {_("functions"): len(names)}, set(), used
+        names = []
+        used: list[str] = []
+        for function in objs:
+            names.append(_("%(function)s, its versions and its tests") % {"function": function})
+            uses = catalogue.find_function_uses(function, request.user)
+            used += map(describe_use, uses)
+        counts = {_("functions"): len(names)}
+        return names, counts, set(), used
 
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         if verb not in RECORDED:
@@ -245,8 +275,13 @@ class FunctionAdmin(TryPages, VersionedAdmin):
 
 def describe_use(use: dict[str, Any]) -> str:
     """What uses a function, such as “agent clerk”; others' agents and chains have no name."""
+    kind = translate_name(use["kind"])
     name = use["name"] or _("(you cannot see it)")
-    return f"{translate_name(use['kind'])} {name}"
+    return f"{kind} {name}"
+
+
+def describe_with_hint(error: MusterError) -> str:
+    return f"{translate(str(error))} {translate(error.hint)}"
 
 
 def get_remote_address(request: HttpRequest) -> str:

@@ -33,7 +33,10 @@ class ExecutionAdmin(ReadOnlyAdmin):
     @admin.display(description=later("Status"))
     def state(self, execution: Execution) -> str:
         status = execution.status
-        return pill(WORDS.get(status, status), "failed" if status in BAD else status)
+        colour = status
+        if status in BAD:
+            colour = "failed"
+        return pill(WORDS.get(status, status), colour)
 
     @row_action(
         description=later("Create a test from this"),
@@ -46,7 +49,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
         if function is None or not (request.user.is_superuser or function.may_edit(request.user)):
             messages.error(request, _("This function was deleted, or you may not change it."))
             return redirect(reverse("admin:functions_execution_changelist"))
-        test = testing.build_test(execution, free_test_name(function, execution.arguments))
+        name = free_test_name(function, execution.arguments)
+        test = testing.build_test(execution, name)
         test.save()
         self.audit(request, "test_added", function, test=test.name)
         messages.success(request, now_a_test(test))

@@ -29,10 +29,12 @@ class VersionForm(forms.Form):
 
     def __init__(self, function: StoredFunction, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        numbers = function.versions.values_list("number", flat=True)[:200]
-        field: Any = self.fields["version"]
+        choices: list[tuple[Any, str]] = [("", _("The draft"))]
         words = _("Version %(number)s")
-        field.choices = [("", _("The draft")), *((number, words % {"number": number}) for number in numbers)]
+        for number in function.versions.values_list("number", flat=True)[:200]:
+            choices.append((number, words % {"number": number}))
+        field: Any = self.fields["version"]
+        field.choices = choices
 
 
 class ReplayForm(VersionForm):
@@ -48,10 +50,12 @@ class TryPages:
         sent = request.POST if request.method == "POST" else None
         chooser = VersionForm(function, sent or request.GET or None)
         version = choose_version(function, chooser)
-        form = ArgumentsForm(version.spec.input_schema, sent, order=parameters(version))
+        order = parameters(version)
+        form = ArgumentsForm(version.spec.input_schema, sent, order=order)
         answer = None
         if sent is not None and form.is_valid():
-            answer = self.tried(request, function, version, form.arguments())
+            arguments = form.arguments()
+            answer = self.tried(request, function, version, arguments)
         return self.page(request, function, "try", form=form, chooser=chooser, answer=answer)
 
     def tried(self, request: HttpRequest, function: StoredFunction, version: Ready, arguments: Any) -> Any:
@@ -72,21 +76,23 @@ class TryPages:
     def show_tests(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
         chooser = VersionForm(function, request.GET or None)
-        verdicts = testing.run_tests(choose_version(function, chooser), function.tests.all(), request.user)
+        version = choose_version(function, chooser)
+        verdicts = testing.run_tests(version, function.tests.all(), request.user)
         passed = sum(verdict.ok for verdict in verdicts)
         return self.page(request, function, "tests", chooser=chooser, verdicts=verdicts, passed=passed)
 
     @row_action(description=later("Replay"), url_path="replay")
     def show_replay(self, request: HttpRequest, function: StoredFunction) -> HttpResponse:
         require_use(function, request)
-        chooser = ReplayForm(function, request.GET if "limit" in request.GET else None)
+        sent = request.GET if "limit" in request.GET else None
+        chooser = ReplayForm(function, sent)
         answer = None
         if chooser.is_bound and chooser.is_valid():
-            answer = testing.replay(
-                function, choose_version(function, chooser), request.user, chooser.cleaned_data["limit"]
-            )
-            for one in answer["differing"]:
-                one.update({key: format_json(one[key]) for key in ("arguments", "before", "after")})
+            version = choose_version(function, chooser)
+            answer = testing.replay(function, version, request.user, chooser.cleaned_data["limit"])
+            for execution in answer["differing"]:
+                for name in ("arguments", "before", "after"):
+                    execution[name] = format_json(execution[name])
         return self.page(request, function, "replay", chooser=chooser, answer=answer)
 
     def page(self, request: HttpRequest, function: StoredFunction, name: str, **context: Any) -> HttpResponse:
@@ -113,7 +119,9 @@ def require_use(function: StoredFunction, request: HttpRequest) -> None:
 
 def choose_version(function: StoredFunction, chooser: forms.Form) -> Ready:
     """The draft, or the selected version."""
-    number = chooser.cleaned_data.get("version") if chooser.is_bound and chooser.is_valid() else ""
+    number = ""
+    if chooser.is_bound and chooser.is_valid():
+        number = chooser.cleaned_data.get("version")
     if not number:
         return store.draft(function)
     version = find_earlier_version(function, int(number))
@@ -136,9 +144,12 @@ def answer_trial(request: HttpRequest, version: Ready, arguments: Any) -> Execut
     else:
         values = check_arguments(version.spec, arguments)
         outcome = run_in_sandbox(version, values, caller)
+        error = None
+        if outcome.error:
+            error = outcome.error.as_dict()
         row = Execution(
             arguments=values, status=outcome.status, result=outcome.result, printed=outcome.printed,
-            error=outcome.error.as_dict() if outcome.error else None, wall_ms=outcome.wall_ms, cpu_ms=outcome.cpu_ms,
+            error=error, wall_ms=outcome.wall_ms, cpu_ms=outcome.cpu_ms,
             peak_kb=outcome.peak_kb, isolation=outcome.isolation,
         )  # fmt: skip
     callers.refuse_callbacks(caller)
@@ -151,9 +162,14 @@ def now_a_test(test: FunctionTest) -> str:
 
 def free_test_name(function: StoredFunction, arguments: Any) -> str:
     base = json.dumps(arguments, ensure_ascii=False)[:80]
-    existing = set(FunctionTest.objects.filter(function=function).values_list("name", flat=True))
-    names = (base, *(f"{base} ({number})" for number in range(2, len(existing) + 3)))
-    return next(name for name in names if name not in existing)
+    tests = FunctionTest.objects.filter(function=function)
+    existing = set(tests.values_list("name", flat=True))
+    name = base
+    number = 1
+    while name in existing:
+        number += 1
+        name = f"{base} ({number})"
+    return name
 
 
 def format_json(value: Any) -> str:

@@ -82,7 +82,8 @@ def keeps(reuse: str) -> bool:
 
 def release(reuse: str) -> None:
     """End the processes that were kept for a run. Call it when the run has ended."""
-    if _pool is not None:  # a process that never ran a function has no pool, and need not start one
+    if _pool is not None:
+        # A process that never ran a function has no pool, and need not start one.
         _pool.release(reuse)
 
 

@@ -20,7 +20,8 @@ class Attack:
     body: str
     statuses: frozenset[str]
     hint: str
-    timeout_s: float = 10.0  # generous, so that a busy machine is not mistaken for an insecure one
+    # Generous, so that a busy machine is not mistaken for an insecure one.
+    timeout_s: float = 10.0
 
 
 _ERROR = frozenset({"error"})
@@ -83,4 +84,5 @@ def main():
 def build_attack_source(attack: Attack, numbers: dict[str, int]) -> str:
     """The attack as a function, with this machine's system call numbers."""
     calls = ("socket", "mmap", "ptrace", "mount", "io_uring_setup")
-    return _PRELUDE.format(numbers={name: numbers[name] for name in calls}, body=attack.body)
+    needed = {name: numbers[name] for name in calls}
+    return _PRELUDE.format(numbers=needed, body=attack.body)

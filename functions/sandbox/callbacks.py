@@ -20,10 +20,13 @@ from .limits import Limits
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 10  # concurrent requests of one call
-_PIECE = 4 << 20  # bytes of an input file in one answer
+# Concurrent requests of one call.
+_AT_ONCE = 10
+# Bytes of an input file in one answer.
+_PIECE = 4 << 20
 _PACKAGE = __name__.partition(".")[0]
-_THREADS = 32  # concurrent requests of all calls
+# Concurrent requests of all calls.
+_THREADS = 32
 Request = tuple[int, str, dict[str, Any]]
 
 
@@ -118,7 +121,8 @@ class Callbacks:
         """
         requests = _checked_requests(message)
         self.count += len(requests)
-        if self.count > self._limits.max_calls:  # the child counts too, and raises an error at the limit
+        if self.count > self._limits.max_calls:
+            # The child counts too, and raises an error at the limit.
             raise wire.HostileFrame("too many calls")
         if len(requests) == 1:
             return _encoded([self._perform(*requests[0])], self._limits)
@@ -144,7 +148,8 @@ class Callbacks:
             self._take_part(payload)
             return
         self._notices += 1
-        if self._notices > self._limits.max_notices:  # the child drops those above the limit
+        if self._notices > self._limits.max_notices:
+            # The child drops those above the limit.
             raise wire.HostileFrame("too many log lines")
         action = getattr(self._host, operation, None) if operation in ("log", "progress") else None
         if action is None:
@@ -156,7 +161,8 @@ class Callbacks:
 
     def _take_part(self, payload: dict[str, Any]) -> None:
         """The limit on all bytes of a call bounds the pieces; the limit on notices, their number."""
-        number, data = payload.get("number"), payload.get("data")
+        number = payload.get("number")
+        data = payload.get("data")
         self._parts_taken += 1
         if type(number) is not int or not isinstance(data, str) or self._parts_taken > self._limits.max_notices:
             raise wire.HostileFrame("not a valid piece of a file")
@@ -169,7 +175,8 @@ class Callbacks:
     def _open(self) -> deque[Request]:
         if self._queue is None:
             self._queue, self._done = deque(), queue.SimpleQueue()
-            self._closing = threading.Lock()  # a late thread must not write to a descriptor that was closed and reused
+            # A late thread must not write to a descriptor that was closed and reused.
+            self._closing = threading.Lock()
             self.wakeup, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         return self._queue
 
@@ -229,30 +236,37 @@ class Callbacks:
         return action(payload["key"]) if operation == "kv_get" else action(payload["key"], payload.get("value"))
 
     def _save_file(self, number: int, payload: dict[str, Any]) -> Any:
+        # Pieces may have come before; the last one comes with the request.
         pieces = [*(self._parts or {}).pop(number, ()), payload.get("data")]
         save = getattr(self._host, "save_file", None)
         if save is None:
             raise LookupError("ctx.save_file is not available to this function")
-        name, media_type = payload.get("name"), payload.get("media_type")
-        if not all(isinstance(one, str) for one in (name, media_type, *pieces)):
+        name = payload.get("name")
+        media_type = payload.get("media_type")
+        if not all(isinstance(text, str) for text in (name, media_type, *pieces)):
             raise TypeError("the name and the data of a file must be text")
-        return save(name, b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces), media_type)
+        content = b"".join(a2b_base64(piece, strict_mode=True) for piece in pieces)
+        return save(name, content, media_type)
 
     def _read_file(self, payload: dict[str, Any]) -> str:
         """A piece of an input file, as base64; empty at the end of the file."""
         read = getattr(self._host, "read_file", None)
         if read is None:
             raise LookupError("there are no files here")
-        file, offset, size = payload.get("file"), payload.get("offset"), payload.get("size")
+        file = payload.get("file")
+        offset = payload.get("offset")
+        size = payload.get("size")
         if not isinstance(file, str) or type(offset) is not int or type(size) is not int or min(offset, size) < 0:
             raise TypeError("name a file, an offset and a size")
-        return b2a_base64(read(file, offset, min(size, _PIECE)), newline=False).decode()
+        content = read(file, offset, min(size, _PIECE))
+        return b2a_base64(content, newline=False).decode()
 
     def _call(self, payload: dict[str, Any]) -> Any:
-        name, arguments = payload.get("name"), payload.get("arguments")
+        name = payload.get("name")
         if not isinstance(name, str) or name not in self._grants:
             names = ", ".join(sorted(self._grants)) or "none"
             raise LookupError(f"{str(name)[:100]!r} is not granted to this function (granted: {names})")
+        arguments = payload.get("arguments")
         if not isinstance(arguments, dict):
             raise TypeError("the arguments must be an object")
         with self._loan:
@@ -271,15 +285,14 @@ def _describe_for_function(error: Exception, operation: str) -> str:
 
 
 def _notice_arguments(operation: str, payload: dict[str, Any]) -> dict[str, Any]:
+    message = str(payload.get("message", ""))
     if operation == "progress":
-        return {
-            "done": payload.get("done"),
-            "total": payload.get("total"),
-            "message": str(payload.get("message", ""))[:500],
-        }
+        return {"done": payload.get("done"), "total": payload.get("total"), "message": message[:500]}
+    level = str(payload.get("level", "info"))
     fields = payload.get("fields")
-    return {"message": str(payload.get("message", ""))[:4000], "level": str(payload.get("level", "info"))[:20],
-            "fields": fields if isinstance(fields, dict) else {}}  # fmt: skip
+    if not isinstance(fields, dict):
+        fields = {}
+    return {"message": message[:4000], "level": level[:20], "fields": fields}
 
 
 def _checked_requests(message: Any) -> list[Request]:

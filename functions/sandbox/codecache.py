@@ -18,7 +18,8 @@ class Compiled:
     refusals: tuple[Refusal, ...] = ()
     bytecode: bytes = b""
     profile: str = "core"
-    order: bytes = b""  # the part that is sent to a child: JSON without braces
+    # The part that is sent to a child: JSON without braces.
+    order: bytes = b""
 
 
 CodeKey = tuple[str, str, tuple[str, ...], bool, str]
@@ -31,8 +32,12 @@ def cache_key(source: str, entry: str, imports: tuple[str, ...], safe_mode: bool
     Bytecode and policy have one version per process, and the cache lives only as long as the
     process.
     """
-    return source, entry, imports, safe_mode, repr(expect) if expect else ""
+    expected = ""
+    if expect:
+        expected = repr(expect)
+    return source, entry, imports, safe_mode, expected
 
 
 def measure_compiled(key: CodeKey, entry: Compiled) -> int:
-    return 1000 + sys.getsizeof(key[0]) + len(entry.bytecode) + len(entry.order)
+    source_size = sys.getsizeof(key[0])
+    return 1000 + source_size + len(entry.bytecode) + len(entry.order)

@@ -36,10 +36,17 @@ def interpreter(libraries: frozenset[str]) -> Compiled:
     """Our program for a child of the files profile with these libraries: the code to interpret is
     an argument of each call.
     """
-    order = {"operation": "run", "entry": "main", "imports": [], "safe_mode": False, "is_async": False,
-             "takes_ctx": True}  # fmt: skip
+    order = {
+        "operation": "run",
+        "entry": "main",
+        "imports": [],
+        "safe_mode": False,
+        "is_async": False,
+        "takes_ctx": True,
+    }
     bytecode = marshal.dumps(compile(_INTERPRETER, "<interpreter>", "exec"))
-    return Compiled((), bytecode, build_profile_name(libraries, FILES), encode_order(order)[1:-1])
+    profile = build_profile_name(libraries, FILES)
+    return Compiled((), bytecode, profile, encode_order(order)[1:-1])
 
 
 def is_too_much(answer: Compiled) -> bool:
@@ -57,7 +64,8 @@ def too_much(status: str) -> Compiled:
 
 def unreadable(why: str) -> Compiled:
     """The refusal if the source cannot be sent."""
-    return Compiled(refusals=(_whole("syntax", f"the source cannot be read: {why}", "Send the source as text."),))
+    refusal = _whole("syntax", f"the source cannot be read: {why}", "Send the source as text.")
+    return Compiled(refusals=(refusal,))
 
 
 def parse_compiled(reply: Any, question: dict[str, Any], libraries: Libraries = NONE) -> Compiled:
@@ -73,22 +81,31 @@ def parse_compiled(reply: Any, question: dict[str, Any], libraries: Libraries = 
         packages = libraries.modules_of(required)
     except (TypeError, ValueError, LookupError):
         return Compiled(refusals=(_whole(_TOO_MUCH, "the compiler's answer is not valid", "Simplify the source."),))
-    profile = "extended" if reply.get("profile") == "extended" else CORE
+    profile = CORE
+    if reply.get("profile") == "extended":
+        profile = "extended"
+    order = dict(question)
     if required:
-        profile, question = build_profile_name(required), question | {"imports": [*question["imports"], *packages]}
-    learnt: dict[str, Any] = {name: reply.get(name) is True for name in ("is_async", "takes_ctx")}
+        profile = build_profile_name(required)
+        order["imports"] = [*question["imports"], *packages]
+    # Whatever else the child says is not true.
+    order["is_async"] = reply.get("is_async") is True
+    order["takes_ctx"] = reply.get("takes_ctx") is True
     readers = reply.get("readers")
     if readers and isinstance(readers, dict):
-        learnt = learnt | {"readers": readers}
-    order = encode_order(question | learnt | {"operation": "run"})[1:-1]
-    return Compiled((), bytecode, profile, order)
+        order["readers"] = readers
+    order["operation"] = "run"
+    return Compiled((), bytecode, profile, encode_order(order)[1:-1])
 
 
 def _refusal(row: Any) -> Refusal:
-    line, column, end_line, end_column = (
-        max(int(row[name]), 1) for name in ("line", "column", "end_line", "end_column")
-    )
-    code, message, hint = (str(row[name]) for name in ("code", "message", "hint"))
+    line = max(int(row["line"]), 1)
+    column = max(int(row["column"]), 1)
+    end_line = max(int(row["end_line"]), 1)
+    end_column = max(int(row["end_column"]), 1)
+    code = str(row["code"])
+    message = str(row["message"])
+    hint = str(row["hint"])
     return Refusal(code, message, hint, line, column, end_line, end_column)
 
 

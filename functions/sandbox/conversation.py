@@ -20,9 +20,11 @@ from .limits import GRACE_S, Limits
 from .outcome import FunctionError, Outcome, Status
 
 _NEAR_LIMIT = 0.8
-_PATIENCE_S = 1.0  # on a busy machine, a child that is ending may still wait for a CPU core; that is not a violation
+# On a busy machine, a child that is ending may still wait for a CPU core; that is not a violation.
+_PATIENCE_S = 1.0
 _MESSAGE_CHARS = 2000
-_FRAME_BYTES = 65536  # of a reply in addition to its result and printed text; mostly an error's text
+# Bytes of a reply in addition to its result and printed text; mostly an error's text.
+_FRAME_BYTES = 65536
 _KINDS: dict[str, Status] = {
     "memory": "memory",
     "timeout": "timeout",
@@ -50,12 +52,15 @@ class Conversation:
         )
         self._poller = select.poll()
         self._poller.register(child.sock, select.POLLIN)
-        self._wakeup: int | None = None  # answers that threads have finished
-        self.has_gone = False  # the child ended before it took the last job, so that job has not begun
+        # Answers that threads have finished.
+        self._wakeup: int | None = None
+        # The child ended before it took the last job, so that job has not begun.
+        self.has_gone = False
         self._deadline = 0.0
         self._killed_for: Status | None = None
         self._note = ""
-        self._stop: Callable[[], None] | None = None  # ends the host's work for the call
+        # Ends the host's work for the call.
+        self._stop: Callable[[], None] | None = None
 
     def run(
         self, job: bytes, callbacks: Callbacks, *, keep: bool = False, meanwhile: Callable[[], None] | None = None
@@ -71,11 +76,13 @@ class Conversation:
         callbacks.begin(self._deadline)
         self._stop = callbacks.stop
         reply = self._exchange(job, meanwhile)
-        wall_ms = int((time.monotonic() - began) * 1e6) / 1000  # same result as round(), ten times as fast
+        # Same result as round(), ten times as fast.
+        wall_ms = int((time.monotonic() - began) * 1e6) / 1000
         if reply is None:
             return self._without_reply(wall_ms)
         if not keep:
-            self._child.kill()  # it is ending on its own, unless its reply was forged
+            # It is ending on its own, unless its reply was forged.
+            self._child.kill()
         return self._from_reply(reply, wall_ms, None if keep else self.ending)
 
     def cancel(self) -> None:
@@ -116,7 +123,8 @@ class Conversation:
                     return False
                 sent += self._send_now(memoryview(frame)[sent:])
         except OSError:
-            return False  # it died before the frame arrived; its exit status gives the reason
+            # It died before the frame arrived; its exit status gives the reason.
+            return False
         return True
 
     def _send_now(self, frame: bytes | memoryview) -> int:
@@ -149,7 +157,8 @@ class Conversation:
 
     def _has_not_begun(self) -> bool:
         """Whether it ended without reading its job, so that nothing of the call has happened."""
-        return self._frames.was_reset and not self._frames.received and self._killed_for is None
+        frames = self._frames
+        return frames.was_reset and not frames.received and self._killed_for is None
 
     def _read(self) -> dict[str, Any] | None:
         for kind, payload in self._frames.read():
@@ -163,14 +172,16 @@ class Conversation:
         return None
 
     def _serve(self, message: Any) -> None:
-        self._answer(self._callbacks.serve(message))
-        if self._callbacks.wakeup is not None and self._wakeup is None:
-            self._wakeup = self._callbacks.wakeup
+        callbacks = self._callbacks
+        self._answer(callbacks.serve(message))
+        if callbacks.wakeup is not None and self._wakeup is None:
+            self._wakeup = callbacks.wakeup
             self._poller.register(self._wakeup, select.POLLIN)
 
     def _answer(self, answers: bytes | None) -> None:
         if answers is not None:
-            self._send(wire.frame(wire.ANSWERS, answers))  # if it fails, the time limit or the child's end decides
+            # If it fails, the time limit or the child's end decides.
+            self._send(wire.frame(wire.ANSWERS, answers))
 
     # Its end
 
@@ -184,21 +195,46 @@ class Conversation:
             self._kill("violation", "it closed its socket but did not end")
         usage = self.ending.usage()
         status, error = self._how(usage)
-        return Outcome(status=status, error=error, wall_ms=wall_ms, calls=self._callbacks.count, ending=self.ending,
-                       isolation=self._isolation, layers=self._layers)  # fmt: skip
+        return Outcome(
+            status=status,
+            error=error,
+            wall_ms=wall_ms,
+            calls=self._callbacks.count,
+            ending=self.ending,
+            isolation=self._isolation,
+            layers=self._layers,
+        )
 
     def _from_reply(self, reply: dict[str, Any], wall_ms: float, ending: Ending | None) -> Outcome:
-        status: Status = "ok" if reply["ok"] else _KINDS[reply["kind"]]
-        result, error = (reply.get("result"), None) if reply["ok"] else (None, _error(reply))
-        return Outcome(status, result, error, reply["printed"], reply.get("cut") is True, wall_ms, self._isolation,
-                       self._layers, (), self._callbacks.count, ending)  # fmt: skip
+        status: Status = "ok"
+        result = None
+        error = None
+        if reply["ok"]:
+            result = reply.get("result")
+        else:
+            status = _KINDS[reply["kind"]]
+            error = _error(reply)
+        return Outcome(
+            status=status,
+            result=result,
+            error=error,
+            printed=reply["printed"],
+            printed_cut=reply.get("cut") is True,
+            wall_ms=wall_ms,
+            isolation=self._isolation,
+            layers=self._layers,
+            calls=self._callbacks.count,
+            ending=ending,
+        )
 
     def _how(self, usage: Usage | None) -> tuple[Status, FunctionError]:
         """Whether we killed it; else the signal or exit code. A crash near the memory limit counts
         as a memory breach.
         """
-        if self._killed_for is not None:
-            return self._killed_for, FunctionError(*_KILLED[self._killed_for](self._limits, self._note))
+        reason = self._killed_for
+        if reason is not None:
+            words = _KILLED[reason](self._limits, self._note)
+            return reason, FunctionError(*words)
         if usage is None:
             return "crash", FunctionError("SandboxLost", "the sandbox's fork server died during the call")
         if not os.WIFSIGNALED(usage.status):
@@ -211,18 +247,18 @@ class Conversation:
             return "violation", FunctionError("SystemCall", "the function made a forbidden system call")
         if number == signal.SIGXCPU or usage.cpu_s >= self._limits.cpu_seconds:
             return "cpu", FunctionError("CpuLimit", f"used {usage.cpu_s:.1f} s of CPU time")
+        is_near_limit = usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024
+        name = name_signal(number)
         if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
-            if usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
+            if is_near_limit:
                 return "memory", FunctionError("MemoryError", f"used more than {self._limits.memory_mb} MB")
-            return "crash", FunctionError(
-                "Crash",
-                f"the interpreter crashed ({name_signal(number)}), for example because of endless recursion in C code",
-            )
-        if number == signal.SIGKILL and usage.peak_kb >= _NEAR_LIMIT * self._limits.memory_mb * 1024:
-            return "memory", FunctionError(
-                "OutOfMemory", "the system ran out of memory and killed the function's process"
-            )
-        return "crash", FunctionError("Signal", f"the function's process was killed by {name_signal(number)}")
+            message = f"the interpreter crashed ({name}), for example because of endless recursion in C code"
+            return "crash", FunctionError("Crash", message)
+        if number == signal.SIGKILL and is_near_limit:
+            # Not by us: the kernel ends the largest process where memory is short.
+            message = "the system ran out of memory and killed the function's process"
+            return "memory", FunctionError("OutOfMemory", message)
+        return "crash", FunctionError("Signal", f"the function's process was killed by {name}")
 
 
 def name_signal(number: int) -> str:

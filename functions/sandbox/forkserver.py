@@ -34,7 +34,8 @@ class SandboxUnavailable(Exception):
 
     def __init__(self, message: str, layers: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.layers = layers  # the layers that work, if the boundary was built but is not sufficient
+        # The layers that work, if the boundary was built but is not sufficient.
+        self.layers = layers
 
 
 class NoChild(Exception):
@@ -63,7 +64,8 @@ class Child:
         """
         with self.lock:
             if self.is_closed:
-                return  # the descriptor's number may belong to another child by now
+                # The descriptor's number may belong to another child by now.
+                return
             try:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
             except ProcessLookupError:
@@ -75,7 +77,8 @@ class Child:
         """
         with self.lock:
             if self.is_closed:
-                return  # the numbers may belong to another child by now
+                # The numbers may belong to another child by now.
+                return
             self.is_closed = True
             for descriptor in (self.sock, self.report, self.pidfd):
                 os.close(descriptor)
@@ -89,7 +92,8 @@ class ForkServer:
         self.started_at = self.used_at = time.monotonic()
         self.taken = 0
         self.running = 0
-        self._ordered = 0  # children requested but not taken yet
+        # Children requested but not taken yet.
+        self._ordered = 0
         self._lock = threading.Lock()
         self._retired = self.is_closed = self._is_stuck = False
         self._control, self._process = _started(profile, without, libraries)
@@ -134,7 +138,8 @@ class ForkServer:
             self.taken += 1
             self.used_at = time.monotonic()
         deadline = time.monotonic() + timeout_s
-        while (child := self._receive()) is None:  # another thread may have been faster
+        while (child := self._receive()) is None:
+            # Another thread may have been faster.
             if (control := self._control.fileno()) < 0:
                 raise SandboxUnavailable(f"the {self.profile} fork server was closed")
             if not select_readable(control, deadline - time.monotonic()):
@@ -208,7 +213,8 @@ class ForkServer:
 
     def _end(self) -> None:
         self.is_closed = True
-        self._control.close()  # the zygote notices this and ends with all its children
+        # The zygote notices this and ends with all its children.
+        self._control.close()
         try:
             self._process.wait(0 if self._is_stuck else 2)
         except subprocess.TimeoutExpired:
@@ -251,10 +257,12 @@ def _launch(
 ) -> subprocess.Popen[bytes]:
     paths = [str(_HERE)]
     if profile in ("compiler", "reader"):
-        import RestrictedPython  # only to find its path
+        # Only to find its path.
+        import RestrictedPython
 
         paths.append(str(Path(RestrictedPython.__file__).parent.parent))
-        paths.append(str(_HERE.parent.parent))  # they use the application's framework-independent modules
+        # They use the application's framework-independent modules.
+        paths.append(str(_HERE.parent.parent))
     required = list_profile_libraries(profile)
     packages = libraries.modules_of(required)
     if required:

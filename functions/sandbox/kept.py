@@ -12,7 +12,8 @@ from .limits import Limits
 
 _MAX_CALLS, _MAX_KEPT = 100, 16
 
-Key = tuple[str, str | None, Compiled, Limits]  # the run, the owner, the function and its limits
+# The run, the owner, the function and its limits.
+Key = tuple[str, str | None, Compiled, Limits]
 
 
 class KeptChild:
@@ -46,7 +47,8 @@ class KeptChildren:
     """
 
     def __init__(self) -> None:
-        self._idle: list[KeptChild] = []  # the longest idle child first; so few that comparing is faster than hashing
+        # The longest idle child first; so few that comparing is faster than hashing.
+        self._idle: list[KeptChild] = []
         self._lock = threading.Lock()
 
     def take(self, key: Key) -> KeptChild | None:
@@ -85,8 +87,14 @@ class KeptChildren:
 
     def release(self, reuse: str | None = None) -> None:
         """End the children of one run, or all of them."""
+        ending = []
+        staying = []
         with self._lock:
-            ending = [kept for kept in self._idle if reuse in (None, kept.key[0])]
-            self._idle = [kept for kept in self._idle if reuse not in (None, kept.key[0])]
+            for kept in self._idle:
+                if reuse is None or kept.key[0] == reuse:
+                    ending.append(kept)
+                else:
+                    staying.append(kept)
+            self._idle = staying
         for kept in ending:
             kept.end()

@@ -26,13 +26,18 @@ class Libraries:
     """The importable modules of each distribution, by its name."""
 
     directory: str = ""
-    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)  # to functions
-    interpreter: dict[str, tuple[str, ...]] = field(default_factory=dict)  # loaded in each interpreter
+    # Libraries that functions may require.
+    offered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Libraries that each interpreter loads.
+    interpreter: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def modules_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Raises KeyError if a library is neither offered nor the interpreter's."""
-        modules = self.interpreter | self.offered
-        return tuple(sorted({module for name in names for module in modules[name]}))
+        modules_by_library = self.interpreter | self.offered
+        modules: set[str] = set()
+        for name in names:
+            modules.update(modules_by_library[name])
+        return tuple(sorted(modules))
 
 
 NONE = Libraries()
@@ -58,8 +63,10 @@ def normalize_package_name(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip()).lower()
 
 
-CORE = "core"  # the profile of a fork server for functions that import little
-FILES = "files"  # the profile of the interpreter
+# The profile of a fork server for functions that import little.
+CORE = "core"
+# The profile of the interpreter.
+FILES = "files"
 
 
 def build_profile_name(names: Iterable[str], kind: str = "extended") -> str:

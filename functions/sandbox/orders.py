@@ -16,7 +16,9 @@ class BadArguments(Exception):
 
 def call_order(arguments: Mapping[str, Any] | None, context: Mapping[str, Any] | None, limits: Limits) -> bytes:
     """The parts that differ between calls. Raises BadArguments."""
-    values = arguments if type(arguments) is dict else dict(arguments or {})
+    values = arguments
+    if type(values) is not dict:
+        values = dict(values or {})
     order = encode_order({"arguments": values, "context": context})
     if len(order) > limits.input_kb * 1024:
         raise BadArguments(f"the arguments have {len(order) // 1024} kB of JSON; the maximum is {limits.input_kb} kB")
@@ -25,9 +27,12 @@ def call_order(arguments: Mapping[str, Any] | None, context: Mapping[str, Any] |
 
 def first_job(compiled: Compiled, limits: Limits, order: bytes, *, keep: bool) -> bytes:
     """The complete frame for a new child: the bytecode's length, the bytecode, the order."""
-    kept = b'"keep": true, ' if keep else b""
+    kept = b""
+    if keep:
+        kept = b'"keep": true, '
     whole = b"{%b%b, %b, %b" % (kept, compiled.order, limits.order, order[1:])
-    return frame(JOB, len(compiled.bytecode).to_bytes(4, "little") + compiled.bytecode + whole)
+    size = len(compiled.bytecode).to_bytes(4, "little")
+    return frame(JOB, size + compiled.bytecode + whole)
 
 
 def next_job(order: bytes) -> bytes:

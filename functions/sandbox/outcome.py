@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from .ending import Ending
+from .ending import Ending, Usage
 
 Status = Literal["ok", "error", "timeout", "memory", "cpu", "violation", "crash", "refused", "busy", "cancelled"]
 
@@ -67,20 +67,40 @@ class Outcome:
         """CPU time of the process, including its start. Waits for the kernel's figures if they have
         not arrived yet.
         """
-        usage = self.ending.usage() if self.ending else None
-        return round(usage.cpu_s * 1000, 3) if usage else 0.0
+        usage = self._usage()
+        if usage is None:
+            return 0.0
+        return round(usage.cpu_s * 1000, 3)
 
     @property
     def peak_kb(self) -> int:
         """Peak resident memory. Waits like cpu_ms."""
-        usage = self.ending.usage() if self.ending else None
-        return usage.peak_kb if usage else 0
+        usage = self._usage()
+        if usage is None:
+            return 0
+        return usage.peak_kb
+
+    def _usage(self) -> Usage | None:
+        if self.ending is None:
+            return None
+        return self.ending.usage()
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
+        error = None
+        if self.error:
+            error = self.error.as_dict()
+        refusals = [refusal.as_dict() for refusal in self.refusals]
         return {
-            "status": self.status, "result": self.result, "error": self.error.as_dict() if self.error else None,
-            "printed": self.printed, "printed_cut": self.printed_cut, "wall_ms": self.wall_ms, "cpu_ms": self.cpu_ms,
-            "peak_kb": self.peak_kb, "isolation": self.isolation, "calls": self.calls,
-            "refusals": [refusal.as_dict() for refusal in self.refusals],
-        }  # fmt: skip
+            "status": self.status,
+            "result": self.result,
+            "error": error,
+            "printed": self.printed,
+            "printed_cut": self.printed_cut,
+            "wall_ms": self.wall_ms,
+            "cpu_ms": self.cpu_ms,
+            "peak_kb": self.peak_kb,
+            "isolation": self.isolation,
+            "calls": self.calls,
+            "refusals": refusals,
+        }

@@ -39,8 +39,10 @@ from .outcome import FunctionError, Outcome, Refusal
 from .servers import MOST_WITH_LIBRARIES, ForkServers
 from .slots import Loan, Slots
 
-_READ_AT_ONCE = 4  # for compiling and reading, in addition to running functions
-_TRIES = 20  # retries of a call that did not begin because its process had ended: more than there can be dead spares
+# For compiling and reading, in addition to running functions.
+_READ_AT_ONCE = 4
+# Retries of a call that did not begin because its process had ended: more than there can be dead spares.
+_TRIES = 20
 _UNREAD_ENDINGS = 8
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
@@ -92,8 +94,10 @@ class Pool:
         Raises SandboxUnavailable if nothing can be compiled (see `manage.py doctor`), NoChild if
         the pool is too busy.
         """
+        imports = _sorted(allowed_imports)
         expect = {"is_async": is_async, "requires_context": requires_context, "input_schema": input_schema}
-        return list(self._compile(source, entry, _sorted(allowed_imports), safe_mode, expect, owner).refusals)
+        compiled = self._compile(source, entry, imports, safe_mode, expect, owner)
+        return list(compiled.refusals)
 
     def execute(
         self, source: str, arguments: Mapping[str, Any] | None = None, *, entry: str = "main",
@@ -129,11 +133,14 @@ class Pool:
     ) -> Outcome:  # fmt: skip
         try:
             order = call_order(arguments, context, limits)
-            callbacks = Callbacks(grants, host, limits, Loan(self._slots, owner))
+            loan = Loan(self._slots, owner)
+            callbacks = Callbacks(grants, host, limits, loan)
             call = _Call(compiled, order, limits, callbacks, min_isolation, cancellation)
             self._slots.take(self._queue_s, owner)
             try:
-                return self._call(call) if reuse is None else self._call_kept((reuse, owner, compiled, limits), call)
+                if reuse is None:
+                    return self._call(call)
+                return self._call_kept((reuse, owner, compiled, limits), call)
             finally:
                 self._slots.give_back(owner)
         except BadArguments as error:
@@ -154,10 +161,8 @@ class Pool:
         inside/interpreter.py.
         """
         program = interpreter(frozenset(self._servers.libraries.interpreter))
-        return self._execute(
-            program, {"code": code, "inputs": [dict(one) for one in inputs]}, limits, {}, None, host, "reduced",
-            session, owner, cancellation,
-        )  # fmt: skip
+        arguments = {"code": code, "inputs": list(map(dict, inputs))}
+        return self._execute(program, arguments, limits, {}, None, host, "reduced", session, owner, cancellation)
 
     def start(self) -> None:
         """Start the fork server of functions without libraries, and its spare children, for as long
@@ -217,7 +222,8 @@ class Pool:
             question = {"entry": entry, "imports": imports, "safe_mode": safe_mode}
             more = {"source": source, "expect": expect, "libraries": self._servers.libraries.offered}
             program = self._compile_in_child(question, more, owner)
-            if not is_too_much(program):  # the machine may only have been busy
+            if not is_too_much(program):
+                # The machine may only have been busy.
                 with self._cache_lock:
                     self._cache[key] = program, measure_compiled(key, program)
         return program
@@ -239,9 +245,15 @@ class Pool:
 
         None if it took too much time or memory. Raises SandboxUnavailable, NoChild, BadArguments.
         """
-        limits = {"unpack": UNPACK_LIMITS, "openapi": DOCUMENT_LIMITS, "letter": DOCUMENT_LIMITS}.get(task, READ_LIMITS)
+        limits = READ_LIMITS
+        if task == "unpack":
+            limits = UNPACK_LIMITS
+        elif task in ("openapi", "letter"):
+            limits = DOCUMENT_LIMITS
         outcome = self._ask(READER, {"task": task, "parts": list(parts)}, limits, owner)
-        return outcome.result if outcome.ok else None
+        if not outcome.ok:
+            return None
+        return outcome.result
 
     def _ask(self, whom: Compiled, question: dict[str, Any], limits: Limits, owner: str | None) -> Outcome:
         """The answer of one of our own programs in a child with the usual limits."""
@@ -299,7 +311,8 @@ class Pool:
         if is_new:
             self._servers.refill(kept.server)
         elif kept.conversation.has_gone:
-            return self._call_kept(key, call)  # it died while it was idle
+            # It died while it was idle.
+            return self._call_kept(key, call)
         return outcome
 
     def _converse_with(self, kept: KeptChild, call: _Call, job: bytes) -> Outcome:
@@ -345,9 +358,11 @@ class Pool:
             try:
                 ending = self._unread.popleft()
             except IndexError:
-                return  # another thread was faster
+                # Another thread was faster.
+                return
             if not ending.is_in():
-                self._unread.append(ending)  # a caller is waiting: try again later
+                # A caller is waiting: try again later.
+                self._unread.append(ending)
                 return
             ending.usage()
 
@@ -384,7 +399,9 @@ def _not_run(error: NoChild | SandboxUnavailable) -> Outcome:
 
 
 def _sorted(imports: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(imports))) if imports else ()
+    if not imports:
+        return ()
+    return tuple(sorted(set(imports)))
 
 
 def _refused(refusals: tuple[Refusal, ...]) -> Outcome:

@@ -46,7 +46,8 @@ _HINTS = {
 class Finding:
     """The finding for one layer or one attack: whether it is secure, the reason if not, and a fix."""
 
-    kind: str  # layer | attack
+    # Either layer or attack.
+    kind: str
     name: str
     ok: bool
     is_core: bool
@@ -130,10 +131,12 @@ def _examine() -> Report:
 def _layers(present: tuple[str, ...]) -> list[Finding]:
     findings = []
     for name in sorted(CORE | STRONG):
-        is_there = name in present
-        reason = "" if is_there else "not available on this machine"
-        hint = "" if is_there else _HINTS.get(name, "")
-        findings.append(Finding("layer", name, is_there, name in CORE, reason, hint))
+        is_core = name in CORE
+        if name in present:
+            findings.append(Finding("layer", name, True, is_core, "", ""))
+        else:
+            hint = _HINTS.get(name, "")
+            findings.append(Finding("layer", name, False, is_core, "not available on this machine", hint))
     return findings
 
 
@@ -145,18 +148,23 @@ def _attempt(pool: Pool, attack: Attack) -> Finding:
         return Finding("attack", attack.name, True, True, f"stopped: {outcome.status}")
     if outcome.ok:
         return Finding("attack", attack.name, False, True, "it succeeded", attack.hint)
-    reason = f"inconclusive: ended as {outcome.status!r}, expected {' or '.join(sorted(attack.statuses))}"
-    return Finding(
-        "attack", attack.name, False, False, reason, "Run `manage.py doctor` again when the machine is idle."
-    )
+    expected = " or ".join(sorted(attack.statuses))
+    reason = f"inconclusive: ended as {outcome.status!r}, expected {expected}"
+    hint = "Run `manage.py doctor` again when the machine is idle."
+    return Finding("attack", attack.name, False, False, reason, hint)
 
 
 def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Report:
     problems = []
     for finding in findings:
-        if finding.ok or (finding.name == "user_ns" and isolation == "full"):
-            continue  # root can drop its user id without a user namespace
-        word = "The attack" if finding.kind == "attack" else "The layer"
+        if finding.ok:
+            continue
+        if finding.name == "user_ns" and isolation == "full":
+            # Root can drop its user id without a user namespace.
+            continue
+        word = "The layer"
+        if finding.kind == "attack":
+            word = "The attack"
         problems.append(f"{word} {finding.name!r}: {finding.reason}. {finding.hint}".strip())
     if any(not finding.ok and finding.is_core for finding in findings):
         isolation = "none"
@@ -165,7 +173,8 @@ def _judged(findings: tuple[Finding, ...], isolation: str, machine: str) -> Repo
 
 def _remember(report: Report) -> Report:
     if not report.ok or any(finding.reason.startswith("inconclusive") for finding in report.findings):
-        return report  # not stored for the whole boot: the cause may be fixed or temporary
+        # Not stored for the whole boot: the cause may be fixed or temporary.
+        return report
     path = _cache_path()
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
@@ -173,14 +182,16 @@ def _remember(report: Report) -> Report:
             json.dump(report.as_dict(), file)
         Path(name).replace(path)
     except OSError:
-        pass  # without the file, each process runs the self-test itself
+        # Without the file, each process runs the self-test itself.
+        pass
     return report
 
 
 def _cache_path() -> Path:
     """One file per boot, user namespace, user, interpreter and state of this package."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    namespace = str(os.stat("/proc/self/ns/user").st_ino)  # root in a container is a different root
+    # Root in a container is a different root.
+    namespace = str(os.stat("/proc/self/ns/user").st_ino)
     parts = [boot, namespace, str(os.getuid()), sys.executable, platform.python_version(), str(POLICY_VERSION)]
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         parts.append(f"{path.name}:{path.stat().st_mtime_ns}")

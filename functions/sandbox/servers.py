@@ -17,8 +17,10 @@ _FEW_SPARES = {"compiler": 1, "reader": 1}
 _ROTATE_CALLS, _ROTATE_S = 10_000, 15 * 60
 MOST_WITH_LIBRARIES = 4
 _WITHOUT_LIBRARIES, _IDLE_S = 4, 15 * 60
-REST_S = 45.0  # after which an unused server without libraries ends: it starts again in a tenth of a second
-_STUCK_S = 3.0  # a fork takes milliseconds; a server that takes this long is stopped, and another one is started
+# Seconds after which an unused server without libraries ends: it starts again in a tenth of a second.
+REST_S = 45.0
+# A fork takes milliseconds; a server that takes this long is stopped, and another one is started.
+_STUCK_S = 3.0
 
 
 class ForkServers:
@@ -58,7 +60,8 @@ class ForkServers:
     def close(self) -> None:
         """End all servers and all running calls."""
         with ExitStack() as stack:
-            for start in list(self._starts.values()):  # a server that is just starting ends as well
+            for start in list(self._starts.values()):
+                # A server that is just starting ends as well.
                 stack.enter_context(start)
             with self._lock:
                 servers, self.by_profile = list(self.by_profile.values()), {}
@@ -160,7 +163,8 @@ class ForkServers:
             try:
                 self._started(server.profile)
             except SandboxUnavailable:
-                return  # the old one continues
+                # The old one continues.
+                return
         server.retire()
 
     def warm(self, profile: str) -> None:
@@ -175,7 +179,8 @@ class ForkServers:
         try:
             self.refill(self._server(profile))
         except SandboxUnavailable:
-            return  # the call that needs it will report the error
+            # The call that needs it will report the error.
+            return
 
     def _look_at_rest(self) -> None:
         """Look after a while which servers are idle, as long as there are some that may end."""
@@ -198,8 +203,11 @@ class ForkServers:
         servers = [server for profile, server in list(self.by_profile.items()) if profile not in self._kept]
         with_libraries = [server for server in servers if list_profile_libraries(server.profile)]
         with_libraries.sort(key=lambda server: -server.used_at)
+        too_many = with_libraries[MOST_WITH_LIBRARIES:]
         for server in servers:
-            is_one_too_many = server in with_libraries[MOST_WITH_LIBRARIES:]
-            idle_s = _IDLE_S if list_profile_libraries(server.profile) else REST_S
-            if is_one_too_many or (server.running <= 0 and now - server.used_at > idle_s):
+            longest_s = REST_S
+            if server in with_libraries:
+                longest_s = _IDLE_S
+            is_idle = server.running <= 0 and now - server.used_at > longest_s
+            if is_idle or server in too_many:
                 self.drop(server)

@@ -46,7 +46,8 @@ class Slots:
             return
         with self._lock:
             if waiting.turn.is_set():
-                return  # it was granted just now
+                # It was granted just now.
+                return
             self._waiting.remove(waiting)
             running, mine = self.size - self._free, self._owners[owner] if owner is not None else 0
         same = f", {mine} of the same owner, who can have at most {self.share}" if mine else ""
@@ -68,13 +69,17 @@ class Slots:
             self._start(owner)
 
     def _refuse_long_queue(self, owner: str | None) -> None:
-        if owner is not None and sum(one.owner == owner for one in self._waiting) >= self._queue:
+        if owner is None:
+            return
+        queued = sum(one.owner == owner for one in self._waiting)
+        if queued >= self._queue:
             raise NoChild(f"{self._queue} calls of the same owner are already waiting")
 
     def _wake(self) -> None:
         """Start as many calls as allowed, beginning with the owner who has the fewest in progress."""
         while ready := self._ready():
-            chosen = min(ready, key=lambda one: self._owners[one.owner])  # the first among equals
+            # The first among equals.
+            chosen = min(ready, key=lambda one: self._owners[one.owner])
             self._waiting.remove(chosen)
             self._start(chosen.owner)
             chosen.turn.set()
@@ -83,7 +88,9 @@ class Slots:
         return [one for one in self._waiting if self._may_start(one.owner)]
 
     def _may_start(self, owner: str | None) -> bool:
-        return self._free > 0 and (owner is None or self._owners[owner] < self.share)
+        if self._free <= 0:
+            return False
+        return owner is None or self._owners[owner] < self.share
 
     def _start(self, owner: str | None) -> None:
         self._free -= 1

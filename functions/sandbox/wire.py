@@ -15,7 +15,8 @@ from typing import Any
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
 _KNOWN = frozenset({REPLY, CALLS, NOTICE})
-_CHUNK = 1 << 16  # below the size at which malloc would map and unmap memory on every call
+# Below the size at which malloc would map and unmap memory on every call.
+_CHUNK = 1 << 16
 
 
 class HostileFrame(Exception):
@@ -30,8 +31,10 @@ class Frames:
         self._sizes = {REPLY: largest_reply, CALLS: largest_call, NOTICE: largest_call}
         self.buffer = bytearray()
         self.ended = False
-        self.was_reset = False  # it ended before it had read everything that was sent
-        self.received = 0  # bytes received in this call
+        # It ended before it had read everything that was sent.
+        self.was_reset = False
+        # Bytes received in this call.
+        self.received = 0
 
     def read(self) -> list[tuple[bytes, bytes]]:
         """Read the available data without waiting. Raises HostileFrame."""
@@ -83,7 +86,8 @@ def _refuse_constant(name: str) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if number - number != 0:
-        raise ValueError(text)  # 1e999 is infinity, which databases cannot store
+        # 1e999 is infinity, which databases cannot store.
+        raise ValueError(text)
     return number
 
 

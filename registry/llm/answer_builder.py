@@ -51,10 +51,16 @@ CUT_OFF = TOO_LONG | FILTERED | frozenset(
 CALLING = frozenset(
     ["tool_calls", "tool_use", "function_call", "tool_call", "malformed_function_call", "unexpected_tool_call"]
 )
-SHOWN = 200  # characters of broken arguments that an error quotes
-MOST_CALLS = 1_000  # of one answer
-LONGEST_ID = 128  # of a call, in its row; a longer one is kept for its server
-MOST_KEPT = 500_000  # characters of what a server wants back
+# Of a block that arrives in pieces, the fields whose texts belong together.
+JOINED_FIELDS = ("text", "thinking", "summary", "data", "reasoning")
+# Characters of broken arguments that an error quotes.
+SHOWN = 200
+# Calls of one answer, at most.
+MOST_CALLS = 1_000
+# Characters of a call's id that fit into its row; a longer one is kept for its server.
+LONGEST_ID = 128
+# Characters of what a server wants back.
+MOST_KEPT = 500_000
 
 
 @dataclass(slots=True)
@@ -72,18 +78,23 @@ class CallPiece:
         cls, index: JSON, id: JSON, name: JSON, arguments: JSON, fields: dict[str, JSON] | None = None
     ) -> "CallPiece":
         """A piece from what a server sent; a field of an unexpected type counts as absent."""
-        is_number = isinstance(index, int) and not isinstance(index, bool)
+        if not isinstance(index, int) or isinstance(index, bool):
+            index = None
         if arguments is None:
             arguments = ""
         if not isinstance(arguments, str):
-            arguments = json.dumps(arguments)  # some servers send the object itself
-        return cls(index if is_number else None, read_word(id), read_word(name), arguments, fields or {})
+            # Some servers send the object itself.
+            arguments = json.dumps(arguments)
+        return cls(index, read_word(id), read_word(name), arguments, fields or {})
 
 
 def read_word(value: JSON) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers count their calls, and send the number as an id.
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return value if isinstance(value, str) else ""
+    return ""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,18 +105,21 @@ class PartialCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     fields: dict[str, JSON] = field(default_factory=dict)
-    is_in_pieces: bool = False  # more of it may have been on the way
+    # More of it may have been on the way.
+    is_in_pieces: bool = False
 
     def add(self, piece: CallPiece) -> None:
         self.fields |= piece.fields
         self.id = self.id or piece.id
-        if piece.name != self.name:  # a name that each piece repeats is one name
+        # A name that each piece repeats is one name.
+        if piece.name != self.name:
             self.name += piece.name
         if piece.arguments:
             self.arguments.append(piece.arguments)
 
     def is_complete(self) -> bool:
-        return is_object("".join(self.arguments))
+        text = "".join(self.arguments)
+        return is_object(text)
 
 
 class AnswerBuilder:
@@ -129,7 +143,8 @@ class AnswerBuilder:
         self.input_tokens = 0
         self.output_tokens = 0
         self.extra: dict[str, JSON] = {}
-        self.fields: dict[str, JSON] = {}  # what the server wants back with this answer
+        # What the server wants back with this answer.
+        self.fields: dict[str, JSON] = {}
         self._hear = hear
         self._think = think
         self._without_parameters = without_parameters
@@ -154,10 +169,15 @@ class AnswerBuilder:
     def add_text(self, text: str) -> None:
         if not text:
             return
-        self.has_ended = False  # it goes on, whatever was said before
+        # It goes on, whatever was said before.
+        self.has_ended = False
         self._has_text = True
-        self._say(self._text.add(text))
-        if self._think and (thoughts := self._text.take_thoughts()):
+        words = self._text.add(text)
+        self._say(words)
+        if self._think is None:
+            return
+        thoughts = self._text.take_thoughts()
+        if thoughts:
             self._think(thoughts)
 
     def _say(self, words: str) -> None:
@@ -167,11 +187,12 @@ class AnswerBuilder:
 
     def add_reasoning(self, text: str) -> None:
         """What the model thinks, where its server sends it apart from the answer."""
-        if text:
-            self._reasoning.append(text)
-            self.has_ended = False
-            if self._think:
-                self._think(text)
+        if not text:
+            return
+        self._reasoning.append(text)
+        self.has_ended = False
+        if self._think:
+            self._think(text)
 
     def add_refusal(self, text: str) -> None:
         """The model declined; its reason takes the place of an answer, and none of its calls is made."""
@@ -193,14 +214,19 @@ class AnswerBuilder:
 
     def add_call(self, piece: CallPiece) -> None:
         """A call that arrived as a whole."""
-        self._begin_call(piece).add(piece)
+        call = self._begin_call(piece)
+        call.add(piece)
 
     def add_whole_call(self, piece: CallPiece) -> None:
         """A call as a whole, of which pieces may have come before."""
-        call = self._by_index.get(piece.index) if piece.index is not None else self._by_id.get(piece.id)
+        if piece.index is None:
+            call = self._by_id.get(piece.id)
+        else:
+            call = self._by_index.get(piece.index)
         if call is None:
             self.add_call(piece)
             return
+        # The whole takes the place of the pieces.
         if piece.arguments:
             call.arguments = []
         call.is_in_pieces = False
@@ -274,42 +300,55 @@ class AnswerBuilder:
         if self._refusals and self.finish not in CUT_OFF:
             self.finish = "refusal"
         text, thoughts = self._text.finish()
-        if text.startswith(heard := "".join(self._heard)):
-            self._say(text[len(heard) :])  # it was held, because it might have been a thought
+        heard = "".join(self._heard)
+        if text.startswith(heard):
+            # The rest was held, because it might have been a thought.
+            self._say(text[len(heard) :])
+        calls = tuple(self._read_calls())
+        reasoning = "".join(self._reasoning) or thoughts
         return Answer(
             text=text,
-            calls=tuple(self._read_calls()),
+            calls=calls,
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             finish=self.finish,
             extra=self.extra,
-            reasoning="".join(self._reasoning) or thoughts,
+            reasoning=reasoning,
             kept=self._read_kept(),
         )
 
     def _is_broken(self) -> bool:
         """Whether the answer is said to be calls, or a fault of them, and has neither a call nor a text."""
-        return not (self._has_text or self._calls) and self.finish in CALLING
+        if self._has_text or self._calls:
+            return False
+        return self.finish in CALLING
 
     def _read_kept(self) -> dict[str, JSON]:
         """What has to go back with this answer; nothing if it is too large to be stored with it."""
-        calls = [collect_kept_fields(call) for call in self._calls]
         kept: dict[str, JSON] = {}
         if self.fields:
             kept["fields"] = self.fields
+        calls = [collect_kept_fields(call) for call in self._calls]
         if any(calls):
             kept["calls"] = calls
-        return kept if not kept or len(json.dumps(kept, default=str)) <= MOST_KEPT else {}
+        if not kept:
+            return kept
+        size = len(json.dumps(kept, default=str))
+        if size > MOST_KEPT:
+            return {}
+        return kept
 
     def _read_calls(self) -> Iterable[ModelToolCall]:
         used: set[str] = set()
         for number, call in enumerate(self._calls):
             id = call.id[:LONGEST_ID] or f"call_{number}"
             if id in used:
-                id = f"{id[: LONGEST_ID - 8]}_{number}"
+                beginning = id[: LONGEST_ID - 8]
+                id = f"{beginning}_{number}"
             used.add(id)
+            arguments = "".join(call.arguments)
             may_be_empty = self._may_be_empty(call)
-            yield read_call(id, call.name, "".join(call.arguments), self.finish, may_be_empty=may_be_empty)
+            yield read_call(id, call.name, arguments, self.finish, may_be_empty=may_be_empty)
 
     def _may_be_empty(self, call: PartialCall) -> bool:
         """Whether no arguments mean `{}`. LiteLLM's proxy says `stop` of every stream that just ends, also behind the
@@ -323,22 +362,40 @@ class AnswerBuilder:
 
 def collect_kept_fields(call: PartialCall) -> dict[str, JSON]:
     """What the server wants back with this call, and its id where a row cannot hold it."""
-    kept: dict[str, JSON] = {"fields": call.fields} if call.fields else {}
-    return {**kept, "id": call.id} if len(call.id) > LONGEST_ID else kept
+    kept: dict[str, JSON] = {}
+    if call.fields:
+        kept["fields"] = call.fields
+    if len(call.id) > LONGEST_ID:
+        kept["id"] = call.id
+    return kept
 
 
 def add_entries(entries: list[JSON], pieces: list[JSON]) -> list[JSON]:
     """Add the pieces of a list of blocks: one for the same block (by its index and type) continues it."""
     for piece in pieces:
+        if not isinstance(piece, dict):
+            entries.append(piece)
+            continue
         last = entries[-1] if entries else None
-        if isinstance(piece, dict) and isinstance(last, dict) and continues_entry(last, piece):
-            for name, value in piece.items():
-                is_text = isinstance(value, str) and isinstance(last.get(name), str)
-                is_joined = is_text and name in ("text", "thinking", "summary", "data", "reasoning")
-                last[name] = last[name] + value if is_joined else (last.get(name) if value is None else value)
+        if isinstance(last, dict) and continues_entry(last, piece):
+            continue_entry(last, piece)
         else:
-            entries.append(dict(piece) if isinstance(piece, dict) else piece)
+            # A copy, because later pieces are added to it.
+            entries.append(dict(piece))
     return entries
+
+
+def continue_entry(last: dict[str, JSON], piece: dict[str, JSON]) -> None:
+    """Texts are joined; of other fields the later value counts, unless it is null."""
+    for name, value in piece.items():
+        earlier = last.get(name)
+        are_texts = isinstance(value, str) and isinstance(earlier, str)
+        if are_texts and name in JOINED_FIELDS:
+            last[name] = earlier + value
+        elif value is None:
+            last[name] = earlier
+        else:
+            last[name] = value
 
 
 def continues_entry(last: dict[str, JSON], piece: dict[str, JSON]) -> bool:
@@ -352,9 +409,10 @@ def continues_entry(last: dict[str, JSON], piece: dict[str, JSON]) -> bool:
 def continues_place(call: PartialCall, piece: CallPiece) -> bool:
     """Whether a piece for the place of this call belongs to it: some servers give all calls the same place."""
     if piece.id and call.id and piece.id != call.id:
-        return not piece.name  # some make up an id for each piece, but name the tool only once
-    is_other_tool = piece.name and call.name and piece.name != call.name
-    return not (is_other_tool and call.arguments)
+        # Some make up an id for each piece, but name the tool only once.
+        return not piece.name
+    names_other_tool = piece.name and call.name and piece.name != call.name
+    return not (names_other_tool and call.arguments)
 
 
 def begins_call(last: PartialCall, piece: CallPiece, *, is_beside: bool) -> bool:
@@ -366,8 +424,13 @@ def begins_call(last: PartialCall, piece: CallPiece, *, is_beside: bool) -> bool
 
 def read_reason(reason: JSON) -> str:
     """A finish reason in lower case; enumerations are named like `FinishReason.MAX_TOKENS`."""
-    word = reason.strip().rpartition(".")[2].lower() if isinstance(reason, str) else ""
-    return "" if word in ("null", "none") or word.endswith("unspecified") else word
+    if not isinstance(reason, str):
+        return ""
+    _, _, word = reason.strip().rpartition(".")
+    word = word.lower()
+    if word in ("null", "none") or word.endswith("unspecified"):
+        return ""
+    return word
 
 
 def name_cut(finish: str) -> str:
@@ -376,7 +439,9 @@ def name_cut(finish: str) -> str:
     """
     if finish in FILTERED:
         return "content_filter"
-    return "length" if finish in CUT_OFF else ""
+    if finish in CUT_OFF:
+        return "length"
+    return ""
 
 
 def read_call(id: str, name: str, arguments: JSON, finish: str, *, may_be_empty: bool) -> ModelToolCall:

@@ -24,6 +24,8 @@ class CountingAnthropic(ChatAnthropic):
 
 def read_anthropic_usage(usage: Any) -> UsageMetadata:
     """What a `message_start` counts; 0 where it counts nothing."""
-    prompt = sum(count_tokens(getattr(usage, name, None)) for name in KINDS_OF_INPUT)
+    prompt = 0
+    for name in KINDS_OF_INPUT:
+        prompt += count_tokens(getattr(usage, name, None))
     answer = count_tokens(getattr(usage, "output_tokens", None))
     return UsageMetadata(input_tokens=prompt, output_tokens=answer, total_tokens=prompt + answer)

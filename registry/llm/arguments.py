@@ -38,17 +38,23 @@ class Finder:
         """Properties that were found. A required property that was not found is absent."""
         properties: dict[str, JSON] = schema.get("properties", {})
         written = self.numbers_after_names(properties) | self.written_object()
-        required = schema.get("required", list(properties))
-        arguments: dict[str, JSON] = {}
         # A list keeps its order in every database, the keys of an object do not: `required` gives the order.
-        for name in sorted(properties, key=lambda name: required.index(name) if name in required else len(required)):
-            value = written[name] if name in written else self.value(name, properties[name], name in required)
+        required = schema.get("required", list(properties))
+        in_order = [name for name in required if name in properties]
+        in_order += [name for name in properties if name not in required]
+        arguments: dict[str, JSON] = {}
+        for name in dict.fromkeys(in_order):
+            if name in written:
+                value = written[name]
+            else:
+                value = self.value(name, properties[name], name in required)
             if value is not NOTHING:
                 arguments[name] = value
         return {name: arguments[name] for name in properties if name in arguments}
 
     def missing(self, schema: dict[str, JSON], arguments: dict[str, JSON]) -> list[str]:
-        return [name for name in schema.get("required", []) if name not in arguments]
+        required = schema.get("required", [])
+        return [name for name in required if name not in arguments]
 
     def written_object(self) -> dict[str, JSON]:
         """A JSON object contained in the message."""
@@ -83,10 +89,14 @@ class Finder:
         everything up to the next `name:`.
         """
         spelling = re.escape(name).replace("_", "[_ ]")
-        bare = r".+?(?=(?: and)?\s*(?:[,;\n]|\b\w+\s*[:=]|$))" if kind == "string" else r"[^\s,;]+"
+        bare = r"[^\s,;]+"
+        if kind == "string":
+            bare = r".+?(?=(?: and)?\s*(?:[,;\n]|\b\w+\s*[:=]|$))"
         pattern = rf"\b{spelling}\s*[:=]\s*(\"[^\"]*\"|'[^']*'|\[[^\]]*\]|{bare})"
         match = re.search(pattern, self.text, re.IGNORECASE)
-        return match.group(1) if match else None
+        if match is None:
+            return None
+        return match.group(1)
 
     def numbers_after_names(self, properties: dict[str, JSON]) -> dict[str, JSON]:
         """Numbers directly after a property's name, as in “rate 7” or “a rate of 7”; no other
@@ -94,24 +104,33 @@ class Finder:
         """
         values: dict[str, JSON] = {}
         for name, rule in properties.items():
-            kind = find_wanted_type(rule) if isinstance(rule, dict) and not {"enum", "const"} & rule.keys() else ""
+            # A value out of a list, or a fixed one, is no number of the text.
+            if not isinstance(rule, dict) or "enum" in rule or "const" in rule:
+                continue
+            kind = find_wanted_type(rule)
+            if kind not in ("number", "integer"):
+                continue
             spelling = re.escape(name).replace("_", "[_ ]")
             match = re.search(rf"\b{spelling}\s+(?:of\s+|is\s+)?({NUMBER.pattern})", self.text, re.IGNORECASE)
-            if kind in ("number", "integer") and match and match.group(1) in self.numbers:
-                value = convert_argument(match.group(1), kind)
-                if value is not NOTHING:
-                    self.numbers.remove(match.group(1))
-                    values[name] = value
+            if match is None or match.group(1) not in self.numbers:
+                continue
+            number = match.group(1)
+            value = convert_argument(number, kind)
+            if value is not NOTHING:
+                self.numbers.remove(number)
+                values[name] = value
         return values
 
     def choice(self, rule: dict[str, JSON], named: str | None, required: bool) -> JSON:
+        options = rule["enum"]
         text = (named or self.text).lower()
-        for option in rule["enum"]:
-            if re.search(rf"(?<!\w){re.escape(str(option).lower())}(?!\w)", text):
+        for option in options:
+            word = re.escape(str(option).lower())
+            if re.search(rf"(?<!\w){word}(?!\w)", text):
                 return option
-        if "default" in rule or not required:
+        if "default" in rule or not required or not options:
             return NOTHING
-        return rule["enum"][0] if rule["enum"] else NOTHING
+        return options[0]
 
     def unnamed(self, name: str, rule: dict[str, JSON], kind: str) -> JSON:
         if kind in ("number", "integer"):
@@ -133,37 +152,44 @@ class Finder:
         return value if value is not NOTHING else self.number(rule, kind)
 
     def items(self, rule: dict[str, JSON]) -> JSON:
-        each = rule.get("items") if isinstance(rule.get("items"), dict) else {}
-        kind = find_wanted_type(each or {})
+        each = rule.get("items")
+        if not isinstance(each, dict):
+            each = {}
+        kind = find_wanted_type(each)
         if kind in ("number", "integer"):
-            batch, self.numbers = self.numbers, []
-            return [value for text in batch if (value := convert_argument(text, kind)) is not NOTHING]
+            values = [convert_argument(number, kind) for number in self.numbers]
+            self.numbers = []
+            return [value for value in values if value is not NOTHING]
         if kind == "object":
-            return [self.fill(each or {})]
+            return [self.fill(each)]
         if self.quoted:
-            batch, self.quoted = self.quoted, []
-            return batch
-        return [part.strip(" .") for part in LISTED.findall(self.tail()) if part.strip(" .")]
+            quoted = self.quoted
+            self.quoted = []
+            return quoted
+        parts = [part.strip(" .") for part in LISTED.findall(self.tail())]
+        return [part for part in parts if part]
 
     def string(self, name: str, rule: dict[str, JSON]) -> JSON:
-        form, label = rule.get("format", ""), name.lower()
+        form = rule.get("format", "")
+        label = name.lower()
         if form == "email" or "email" in label:
             return find_first_match(EMAIL, self.text)
         if form in ("uri", "url") or label in ("url", "uri", "link"):
             return find_first_match(URL, self.text)
         if form == "date-time":
             return find_first_match(TIME, self.text)
-        if (
-            form == "date"
-            or "date" in label.split("_")
-            or label in ("day", "start", "end", "first", "second")
-            and self.dates
-        ):
-            return self.dates.pop(0) if self.dates else NOTHING
+        is_date = form == "date" or "date" in label.split("_")
+        # These names mean a date only where the message has one.
+        may_be_date = label in ("day", "start", "end", "first", "second")
+        if is_date and not self.dates:
+            return NOTHING
+        if self.dates and (is_date or may_be_date):
+            return self.dates.pop(0)
         if self.quoted:
             return self.quoted.pop(0)
         if "expression" in label or "formula" in label:
-            return max((text.strip() for text in EXPRESSION.findall(self.text)), key=len, default=NOTHING)
+            expressions = [text.strip() for text in EXPRESSION.findall(self.text)]
+            return max(expressions, key=len, default=NOTHING)
         return self.preposition(label) or self.tail()
 
     def preposition(self, name: str) -> str:
@@ -172,26 +198,37 @@ class Finder:
             "to": r"\b(?:to|into|in)\s+([\w°/%]+)\s*[?.!]?\s*$",
             "from": r"(?:\bfrom\s+|\d\s*)([a-zA-Z°%/]+)",
         }
-        head = re.split(r"[_-]", name)[0]
-        match = re.search(patterns[head], self.text) if head in patterns else None
-        return match.group(1) if match else ""
+        head, *_ = re.split(r"[_-]", name)
+        if head not in patterns:
+            return ""
+        match = re.search(patterns[head], self.text)
+        if match is None:
+            return ""
+        return match.group(1)
 
     def tail(self) -> str:
         """The text after the first colon, else the whole message."""
-        _, colon, rest = self.text.partition(": ")
-        return (rest if colon and rest.strip() else self.text).strip()
+        _, _, rest = self.text.partition(": ")
+        return rest.strip() or self.text.strip()
 
 
 def find_wanted_type(rule: dict[str, JSON]) -> str:
     """The type a rule asks for; of several, the first one that is not null."""
     kind = rule.get("type")
-    if kind is None:
-        options = [option for key in ("anyOf", "oneOf") for option in rule.get(key, []) if isinstance(option, dict)]
-        kinds = [kind for kind in map(find_wanted_type, options) if kind != "null"]
-        return kinds[0] if kinds else ("object" if "properties" in rule else "string")
     if isinstance(kind, list):
         return next((one for one in kind if one != "null"), "null")
-    return str(kind)
+    if kind is not None:
+        return str(kind)
+    for key in ("anyOf", "oneOf"):
+        for option in rule.get(key, []):
+            if not isinstance(option, dict):
+                continue
+            wanted_type = find_wanted_type(option)
+            if wanted_type != "null":
+                return wanted_type
+    if "properties" in rule:
+        return "object"
+    return "string"
 
 
 def convert_argument(text: str, kind: str) -> JSON:
@@ -214,4 +251,6 @@ def convert_argument(text: str, kind: str) -> JSON:
 
 def find_first_match(pattern: re.Pattern[str], text: str) -> JSON:
     match = pattern.search(text)
-    return match.group(0) if match else NOTHING
+    if match is None:
+        return NOTHING
+    return match.group(0)

@@ -9,9 +9,12 @@ from registry.exceptions import AttemptFailed, ModelFailed
 
 from .chat import Answer, ChatModel, ModelToolCall, Question
 
-TRIES = 3  # attempts per model
-BACKOFF_S = 0.5  # before the second attempt; twice that before the third
-LONGEST_WAIT_S = 30.0  # when a provider asks for a longer wait, the next model is tried
+# Attempts per model.
+TRIES = 3
+# Before the second attempt; twice that before the third.
+BACKOFF_S = 0.5
+# When a provider asks for a longer wait, the next model is tried.
+LONGEST_WAIT_S = 30.0
 
 
 def ask_model(model: ChatModel, question: Question, fallbacks: Sequence[str]) -> tuple[Answer, str, int]:
@@ -45,7 +48,8 @@ def ask_model(model: ChatModel, question: Question, fallbacks: Sequence[str]) ->
                 break
             question.watch.pause(wait)
         if failed and failed.code == "model_key_refused":
-            break  # another model of the same account would be refused as well
+            # Another model of the same account would be refused as well.
+            break
     assert failed is not None
     raise ModelFailed(failed.code, failed.message, attempts) from failed
 
@@ -77,9 +81,13 @@ def wait_before(attempt: int, error: AttemptFailed) -> float | None:
     """Seconds to wait before this attempt (1 is the second); None if this model is not asked again."""
     if not error.is_retryable or attempt >= TRIES:
         return None
-    if error.retry_after is not None:
-        return error.retry_after if error.retry_after <= LONGEST_WAIT_S else None
-    return BACKOFF_S * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 (spreads, no secret)
+    if error.retry_after is None:
+        # Many runs that failed together must not ask again together.
+        spread = random.uniform(0.75, 1.25)  # noqa: S311 (no secret)
+        return BACKOFF_S * 2 ** (attempt - 1) * spread
+    if error.retry_after > LONGEST_WAIT_S:
+        return None
+    return error.retry_after
 
 
 class Spoken:
@@ -93,17 +101,24 @@ class Spoken:
         self._listener = listener
         self._heard = ""
         self._now = ""
-        self._half = ""  # the first half of a surrogate pair, whose second half comes with the next piece
+        # The first half of a surrogate pair, whose second half comes with the next piece.
+        self._half = ""
 
     def begin(self) -> None:
         self._now = self._half = ""
 
     def hear(self, text: str) -> None:
         text = self._half + text
-        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        # A piece may end between the two halves of one character; the first half waits for the second.
+        last = text[-1:]
+        self._half = ""
+        if "\ud800" <= last <= "\udbff":
+            self._half = last
         self._now += json_values.clean_text(text.removesuffix(self._half))
+        # A second attempt begins anew: what the listener has heard already is not said again.
         if not self._now.startswith(self._heard) or len(self._now) <= len(self._heard):
             return
-        fresh, self._heard = self._now[len(self._heard) :], self._now
+        fresh = self._now[len(self._heard) :]
+        self._heard = self._now
         if self._listener:
             self._listener(fresh)

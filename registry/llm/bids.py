@@ -7,11 +7,16 @@ from typing import Any
 from agents.tools import ToolSpec
 from plumbing import json_values
 
-LONGEST_ANSWER = 8192  # output tokens held for a call whose agent sets no max_tokens
-IMAGE_TOKENS = 3000  # an image takes fewer, whatever its size in bytes
-MESSAGE_TOKENS = 16  # role markers and the like around each message
-TOOL_PROMPT_TOKENS = 600  # what providers add to the prompt where tools are offered
-LIKELY_BYTES = 3  # English text has more than four bytes a token, code and JSON about three
+# Output tokens held for a call whose agent sets no max_tokens.
+LONGEST_ANSWER = 8192
+# An image takes fewer, whatever its size in bytes.
+IMAGE_TOKENS = 3000
+# Role markers and the like around each message.
+MESSAGE_TOKENS = 16
+# What providers add to the prompt where tools are offered.
+TOOL_PROMPT_TOKENS = 600
+# English text has more than four bytes a token, code and JSON about three.
+LIKELY_BYTES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,14 @@ def bid(
 ) -> Bid:
     """A token of a byte-level tokenizer has at least one byte, so the request's bytes bound its tokens."""
     size = len(json_values.dump_json([messages, output_schema]))
-    size += 2 * sum(len(tool.description) + len(json_values.dump_json(tool.input_schema)) for tool in tools)
-    images = IMAGE_TOKENS * sum(count_images(message.get("content")) for message in messages)
-    extra = MESSAGE_TOKENS * len(messages) + (TOOL_PROMPT_TOKENS if tools else 0)
+    for tool in tools:
+        size += 2 * (len(tool.description) + len(json_values.dump_json(tool.input_schema)))
+    images = 0
+    for message in messages:
+        images += IMAGE_TOKENS * count_images(message.get("content"))
+    extra = MESSAGE_TOKENS * len(messages)
+    if tools:
+        extra += TOOL_PROMPT_TOKENS
     return Bid(
         most_input=size + images + extra,
         likely_input=size // LIKELY_BYTES + images,
@@ -52,4 +62,6 @@ def bid(
 
 
 def count_images(content: Any) -> int:
-    return 0 if isinstance(content, str) else sum(part.get("type") == "image" for part in content or ())
+    if isinstance(content, str) or not content:
+        return 0
+    return sum(part.get("type") == "image" for part in content)

@@ -9,7 +9,8 @@ from agents.tools import ToolSpec
 from .watch import Watch
 
 JSON = Any
-ANY = "required"  # the model has to call a tool, whichever
+# The model has to call a tool, whichever.
+ANY = "required"
 
 
 @dataclass(frozen=True, slots=True)

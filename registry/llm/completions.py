@@ -17,10 +17,12 @@ JSON = Any
 # MiniMax; LiteLLM's proxy for Anthropic. Fields that only repeat these (`reasoning`) are not sent: some servers refuse
 # them.
 KEPT_FIELDS = ("reasoning_content", "reasoning_details", "thinking_blocks")
-KEPT_OF_CALLS = ("extra_content", "provider_specific_fields")  # Gemini's thought signature is in them
+# What goes back with a call: Gemini's thought signature is in them.
+KEPT_OF_CALLS = ("extra_content", "provider_specific_fields")
 # Google's own word for a call that none of its models made.
 NO_SIGNATURE = "skip_thought_signature_validator"
-NOTHING_THOUGHT = " "  # in place of reasoning that another model did: Kimi refuses an empty text
+# In place of reasoning that another model did: Kimi refuses an empty text.
+NOTHING_THOUGHT = " "
 FEATURES = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
@@ -64,7 +66,10 @@ class Completions:
     def _name_of_limit(self, request: Request) -> str:
         if "max_tokens" not in request.refused:
             return self._limit_name
-        return "max_tokens" if self._limit_name == "max_completion_tokens" else "max_completion_tokens"
+        # The server refused one of the two names, so it knows the other.
+        if self._limit_name == "max_completion_tokens":
+            return "max_tokens"
+        return "max_completion_tokens"
 
     def read(self, builder: AnswerBuilder, event: dict[str, JSON]) -> None:
         read_completion(builder, event)
@@ -77,27 +82,33 @@ class Completions:
 
 
 def write_message(message: dict[str, JSON], refused: frozenset[str]) -> dict[str, JSON]:
-    role, content = message["role"], message["content"]
+    role = message["role"]
     if role == "tool":
-        return {"role": "tool", "tool_call_id": message["tool_call_id"], "content": content}
+        return {"role": "tool", "tool_call_id": message["tool_call_id"], "content": message["content"]}
+    content = write_completion_content(message["content"])
     if role != "assistant":
-        return {"role": role, "content": write_completion_content(content)}
-    written: dict[str, JSON] = {"role": "assistant", "content": write_completion_content(content) or None}
+        return {"role": role, "content": content}
+    written: dict[str, JSON] = {"role": "assistant", "content": content or None}
     calls = message.get("tool_calls")
     if not calls:
         return written
     # Only a message with calls: what was thought before an earlier reply is refused by some, and wanted by none.
-    written |= {name: message["fields"][name] for name in KEPT_FIELDS if name in message["fields"]}
+    fields = message["fields"]
+    for name in KEPT_FIELDS:
+        if name in fields:
+            written[name] = fields[name]
     if "absent_reasoning" in refused and not written.get("reasoning_content"):
         written["reasoning_content"] = NOTHING_THOUGHT
     written["tool_calls"] = [write_call(call) for call in calls]
     if "absent_signature" in refused:
-        written["tool_calls"][0].setdefault("extra_content", {"google": {"thought_signature": NO_SIGNATURE}})
+        signature = {"google": {"thought_signature": NO_SIGNATURE}}
+        written["tool_calls"][0].setdefault("extra_content", signature)
     return written
 
 
 def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
-    function = {"name": call["name"], "arguments": json_values.dump_json(call["arguments"]).decode()}
+    arguments = json_values.dump_json(call["arguments"]).decode()
+    function = {"name": call["name"], "arguments": arguments}
     return {"id": call["id"], "type": "function", "function": function, **call["fields"]}
 
 
@@ -110,24 +121,27 @@ def write_completion_content(content: JSON) -> JSON:
 
 
 def write_completion_part(part: dict[str, JSON]) -> dict[str, JSON]:
-    if part["type"] == "text":
+    kind = part["type"]
+    if kind == "text":
         return {"type": "text", "text": part["text"]}
-    if part["type"] == "image" and (part.get("data") or part.get("url")):
-        media = part.get("media_type", "image/png")
-        url = part.get("url") or f"data:{media};base64,{part['data']}"
+    if kind == "image" and (part.get("data") or part.get("url")):
+        url = part.get("url")
+        if not url:
+            media = part.get("media_type", "image/png")
+            url = f"data:{media};base64,{part['data']}"
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "text", "text": describe_part(part)}
 
 
 def declare_tool(tool: Any) -> dict[str, JSON]:
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": declare_parameters(tool)},
-    }
+    parameters = declare_parameters(tool)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def response_format(schema: dict[str, JSON]) -> dict[str, JSON]:
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": False}}
+    json_schema = {"name": "answer", "schema": schema, "strict": False}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 # -- the answer -------------------------------------------------------------------------------------------------------
@@ -186,22 +200,34 @@ def read_completion_content(builder: AnswerBuilder, content: JSON) -> None:
     if isinstance(content, str):
         builder.add_text(content)
         return
-    for part in content if isinstance(content, list) else ():
+    if not isinstance(content, list):
+        return
+    for part in content:
         if isinstance(part, str):
             builder.add_text(part)
-        elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            builder.add_text(part["text"])
-        elif isinstance(part, dict) and part.get("type") == "thinking":  # Mistral's
-            builder.add_reasoning(read_thinking(part.get("thinking")))
-        elif isinstance(part, dict) and isinstance(part.get("refusal"), str):
-            builder.add_refusal(part["refusal"])
+        elif isinstance(part, dict):
+            read_content_part(builder, part)
+
+
+def read_content_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
+    text = part.get("text")
+    refusal = part.get("refusal")
+    if isinstance(text, str):
+        builder.add_text(text)
+    elif part.get("type") == "thinking":
+        # Mistral's word.
+        builder.add_reasoning(read_thinking(part.get("thinking")))
+    elif isinstance(refusal, str):
+        builder.add_refusal(refusal)
 
 
 def read_thinking(thinking: JSON) -> str:
     if isinstance(thinking, str):
         return thinking
-    parts = thinking if isinstance(thinking, list) else []
-    return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+    if not isinstance(thinking, list):
+        return ""
+    texts = [part.get("text") for part in thinking if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def find_choice(body: dict[str, JSON]) -> dict[str, JSON] | None:
@@ -209,7 +235,10 @@ def find_choice(body: dict[str, JSON]) -> dict[str, JSON] | None:
     choices = body.get("choices")
     if not isinstance(choices, list):
         return None
-    return next((choice for choice in choices if isinstance(choice, dict) and not choice.get("index")), None)
+    for choice in choices:
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return None
 
 
 def read_pieces(message: dict[str, JSON]) -> list[CallPiece]:
@@ -217,18 +246,24 @@ def read_pieces(message: dict[str, JSON]) -> list[CallPiece]:
     calls = message.get("tool_calls")
     if isinstance(calls, dict):
         calls = [calls]
-    if not isinstance(calls, list) or not calls:
-        old = message.get("function_call")  # the form before `tool_calls`
-        return [read_call_piece({"index": 0, "function": old})] if isinstance(old, dict) else []
-    return [read_call_piece(call) for call in calls if isinstance(call, dict)]
+    if isinstance(calls, list) and calls:
+        return [read_call_piece(call) for call in calls if isinstance(call, dict)]
+    # The form before `tool_calls`.
+    function = message.get("function_call")
+    if isinstance(function, dict):
+        return [read_call_piece({"index": 0, "function": function})]
+    return []
 
 
 def read_call_piece(call: dict[str, JSON]) -> CallPiece:
     function = call.get("function")
     if not isinstance(function, dict):
+        # Some servers leave the level out.
         function = call if "name" in call else {}
     fields = {name: call[name] for name in KEPT_OF_CALLS if call.get(name)}
-    return CallPiece.of(call.get("index"), call.get("id"), function.get("name"), function.get("arguments"), fields)
+    name = function.get("name")
+    arguments = function.get("arguments")
+    return CallPiece.of(call.get("index"), call.get("id"), name, arguments, fields)
 
 
 def read_completion_usage(builder: AnswerBuilder, body: dict[str, JSON]) -> None:
@@ -240,7 +275,9 @@ def read_completion_usage(builder: AnswerBuilder, body: dict[str, JSON]) -> None
 
 
 def count_tokens(number: JSON) -> int:
-    return number if isinstance(number, int) and number > 0 else 0
+    if isinstance(number, int) and number > 0:
+        return number
+    return 0
 
 
 # An answer that says hello and asks for a call, for the rehearsal of a worker that has just started.

@@ -45,26 +45,36 @@ STATUSES = {
 }
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "reason")
-LONGEST = 500  # characters of a server's reason
+# What an object has that is an answer, or an event of one.
+ANSWER_FIELDS = ("choices", "candidates", "message", "usage", "promptFeedback")
+# What an error has where a server does not call it one.
+ERROR_FIELDS = ("detail", "errors", "error_message")
+# Characters of a server's reason.
+LONGEST = 500
 
 
 def build_http_failure(status: int, body: bytes, retry_after: str = "") -> AttemptFailed:
     """The AttemptFailed for an HTTP error of a model server."""
-    return judge(status, f"The model server answered {status}: {find_error_reason(body)}", body, retry_after)
+    reason = find_error_reason(body)
+    message = f"The model server answered {status}: {reason}"
+    return judge(status, message, body, retry_after)
 
 
 def judge(status: int, message: str, body: bytes, retry_after: str = "") -> AttemptFailed:
     more: dict[str, Any] = {"status": status, "retry_after": parse_retry_after(retry_after)}
     text = body[:4000].decode("utf-8", "replace")
-    if status == 413 or (status != 429 and status not in (401, 403) and TOO_LONG.search(text)):
+    may_be_overflow = status not in (401, 403, 429)
+    if status == 413 or (may_be_overflow and TOO_LONG.search(text)):
         return AttemptFailed(OVERFLOW, f"The conversation is too long for the model. {message}", status=status)
     if status == 429:
+        # Nothing changes by waiting if the account has no money left.
         return AttemptFailed("model_rate_limited", message, is_retryable=not NO_QUOTA.search(text), **more)
     if status in (408, 409) or status >= 500:
         return AttemptFailed("model_unavailable", message, is_retryable=True, **more)
     if status in (401, 403):
         return AttemptFailed("model_key_refused", message, **more)
-    if BROKEN_CALL.search(text):  # the model wrote a call that its own server could not read
+    if BROKEN_CALL.search(text):
+        # The model wrote a call that its own server could not read; the next one may be well-formed.
         return AttemptFailed("bad_answer", message, is_retryable=True, **more)
     if NO_TOOLS.search(text):
         message += " Set the provider's tool calling to “schema” for models without tool calls."
@@ -75,19 +85,20 @@ def find_fault(value: dict[str, JSON], content: bytes) -> AttemptFailed | None:
     """The error that a JSON answer, or an event of a stream, reports in place of an answer."""
     error = value.get("error")
     if not error:
-        is_fault = value.get("object") == "error" or value.get("type") == "error"
-        has_answer = any(name in value for name in ("choices", "candidates", "message", "usage", "promptFeedback"))
-        if not is_fault and (has_answer or not any(value.get(name) for name in ("detail", "errors", "error_message"))):
+        is_named = value.get("object") == "error" or value.get("type") == "error"
+        has_answer = any(name in value for name in ANSWER_FIELDS)
+        if has_answer and not is_named:
+            return None
+        if not is_named and not any(value.get(name) for name in ERROR_FIELDS):
             return None
     status = find_status(error if isinstance(error, dict) else value)
-    message = f"The model server reported: {find_error_reason(content)}"
+    reason = find_error_reason(content)
+    message = f"The model server reported: {reason}"
     if status:
         return judge(status, message, content)
-    return AttemptFailed(
-        OVERFLOW if TOO_LONG.search(message) else "model_unavailable",
-        message,
-        is_retryable=not TOO_LONG.search(message),
-    )
+    if TOO_LONG.search(message):
+        return AttemptFailed(OVERFLOW, message)
+    return AttemptFailed("model_unavailable", message, is_retryable=True)
 
 
 def find_status(error: dict[str, JSON]) -> int:
@@ -113,8 +124,11 @@ def find_error_reason(body: bytes) -> str:
         reason = find_error_words(json_values.load_json(body))
     except ValueError:
         reason = ""
-    if not reason and (title := TITLE.search(text)):
-        reason = f"a page with the title “{' '.join(title.group(1).split())}”"
+    if not reason:
+        title = TITLE.search(text)
+        if title:
+            words = " ".join(title.group(1).split())
+            reason = f"a page with the title “{words}”"
     return reason[:LONGEST] or text[:200] or "no reason"
 
 
@@ -126,14 +140,21 @@ def find_error_words(value: JSON, depth: int = 0) -> str:
         return ""
     if isinstance(value, list):
         texts = [find_error_words(item, depth + 1) for item in value[:5]]
-        return "; ".join(text for text in texts if text)
+        return "; ".join(filter(None, texts))
     if not isinstance(value, dict):
         return ""
-    # The outer message of a proxy may say nothing; the one that it quotes is in its metadata.
     for name in ("error", *FIELDS, "errors"):
-        if value.get(name) and (text := find_error_words(value[name], depth + 1)):
-            raw = value["metadata"].get("raw") if isinstance(value.get("metadata"), dict) else None
-            return f"{text}: {raw}" if isinstance(raw, str) and raw else text
+        if not value.get(name):
+            continue
+        text = find_error_words(value[name], depth + 1)
+        if not text:
+            continue
+        # The outer message of a proxy may say nothing; the one that it quotes is in its metadata.
+        metadata = value.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
+        if isinstance(raw, str) and raw:
+            return f"{text}: {raw}"
+        return text
     return ""
 
 

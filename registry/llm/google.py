@@ -27,12 +27,18 @@ class Google:
     def __init__(self, base_url: str, key: str, params: dict[str, JSON]) -> None:
         self._base_url = base_url
         self._headers = {"x-goog-api-key": key}
-        self._params = {LIMIT_NAMES[name]: value for name, value in params.items() if name in LIMIT_NAMES}
+        self._params = {}
+        for name, value in params.items():
+            if name in LIMIT_NAMES:
+                self._params[LIMIT_NAMES[name]] = value
 
     def endpoint(self, request: Request) -> Endpoint:
-        name = request.model_name.removeprefix("models/")
-        verb = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
-        return Endpoint(f"{self._base_url}/{VERSION}/models/{quote(name, safe='')}:{verb}", self._headers)
+        model = quote(request.model_name.removeprefix("models/"), safe="")
+        verb = "generateContent"
+        if request.is_streamed:
+            verb = "streamGenerateContent?alt=sse"
+        url = f"{self._base_url}/{VERSION}/models/{model}:{verb}"
+        return Endpoint(url, self._headers)
 
     def write(self, request: Request) -> dict[str, JSON]:
         messages = list(request.messages)
@@ -73,8 +79,10 @@ class Google:
             builder.end(candidate["finishReason"])
 
     def greetings(self) -> list[dict[str, JSON]]:
-        content = {"role": "model", "parts": [{"text": "Hello"}, {"functionCall": {"name": "hello", "args": {}}}]}
-        return [{"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": {}}]
+        call = {"functionCall": {"name": "hello", "args": {}}}
+        content = {"role": "model", "parts": [{"text": "Hello"}, call]}
+        candidate = {"content": content, "finishReason": "STOP"}
+        return [{"candidates": [candidate], "usageMetadata": {}}]
 
 
 def write_contents(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
@@ -91,12 +99,16 @@ def write_contents(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
 
 
 def write_google_parts(message: dict[str, JSON]) -> list[dict[str, JSON]]:
+    content = message["content"]
     if message["role"] == "tool":
-        return [{"functionResponse": {"name": message["name"], "response": write_result(message["content"])}}]
-    parts = write_google_content(message["content"])
+        response = {"name": message["name"], "response": write_result(content)}
+        return [{"functionResponse": response}]
+    parts = write_google_content(content)
     for place, call in enumerate(message.get("tool_calls") or ()):
-        part: dict[str, JSON] = {"functionCall": {"name": call["name"], "args": call["arguments"]}, **call["fields"]}
-        if place == 0:  # of several calls side by side only the first has a signature
+        function_call = {"name": call["name"], "args": call["arguments"]}
+        part: dict[str, JSON] = {"functionCall": function_call, **call["fields"]}
+        # Of several calls side by side only the first has a signature.
+        if place == 0:
             part.setdefault("thoughtSignature", NO_SIGNATURE)
         parts.append(part)
     return parts
@@ -112,9 +124,12 @@ def write_result(text: str) -> dict[str, JSON]:
 
 
 def write_google_content(content: JSON) -> list[dict[str, JSON]]:
-    if isinstance(content, str):
-        return [{"text": content}] if content else []
-    return [write_google_part(part) for part in content]
+    if not isinstance(content, str):
+        return [write_google_part(part) for part in content]
+    # The server refuses an empty text.
+    if not content:
+        return []
+    return [{"text": content}]
 
 
 def write_google_part(part: dict[str, JSON]) -> dict[str, JSON]:
@@ -134,20 +149,28 @@ def declare_function(tool: ToolSpec) -> dict[str, JSON]:
 
 def read_google_part(builder: AnswerBuilder, part: dict[str, JSON]) -> None:
     call = part.get("functionCall")
+    text = part.get("text")
     if isinstance(call, dict):
+        fields = {}
         signature = part.get("thoughtSignature")
-        fields = {"thoughtSignature": signature} if isinstance(signature, str) else {}
-        builder.add_call(CallPiece.of(None, call.get("id"), call.get("name"), call.get("args") or {}, fields))
-    elif isinstance(part.get("text"), str):
+        if isinstance(signature, str):
+            fields["thoughtSignature"] = signature
+        arguments = call.get("args") or {}
+        piece = CallPiece.of(None, call.get("id"), call.get("name"), arguments, fields)
+        builder.add_call(piece)
+    elif isinstance(text, str):
         if part.get("thought") is True:
-            builder.add_reasoning(part["text"])
+            builder.add_reasoning(text)
         else:
-            builder.add_text(part["text"])
+            builder.add_text(text)
 
 
 def read_google_usage(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     usage = event.get("usageMetadata")
-    if isinstance(usage, dict):
-        builder.input_tokens = count_tokens(usage.get("promptTokenCount"))
-        thought = count_tokens(usage.get("thoughtsTokenCount"))
-        builder.output_tokens = count_tokens(usage.get("candidatesTokenCount")) + thought
+    if not isinstance(usage, dict):
+        return
+    builder.input_tokens = count_tokens(usage.get("promptTokenCount"))
+    # The server counts what its model thought apart from its answer; both are paid for.
+    thought = count_tokens(usage.get("thoughtsTokenCount"))
+    answered = count_tokens(usage.get("candidatesTokenCount"))
+    builder.output_tokens = answered + thought

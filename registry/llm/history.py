@@ -19,13 +19,15 @@ Message = dict[str, JSON]
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
-MARKER = re.compile(r"<\|.*?\|>.*", re.DOTALL)  # control tokens of a chat template, and what follows them
+# Control tokens of a chat template, and what follows them.
+MARKER = re.compile(r"<\|.*?\|>.*", re.DOTALL)
 NO_RESULT = '{"error": {"code": "no_result", "message": "this call has no result"}}'
 LEFT_OUT = "(The beginning of the conversation is left out.)"
 GO_ON = "Go on."
 EMPTY = "(empty)"
 BRIDGE = "I have the results."
-ID_LENGTH = 9  # Mistral accepts only ids of nine letters and digits
+# Mistral accepts only ids of nine letters and digits.
+ID_LENGTH = 9
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -43,17 +45,29 @@ def normalise(
     """
     system, others = split_system(messages)
     if not has_system:
-        others = [{"role": "user", "content": message["content"]} for message in system] + others
-    turns = take_turns(close_calls(others, account, has_short_ids=has_short_ids), bridges=bridges)
-    return [*system, *turns] if has_system else turns
+        instructions = [{"role": "user", "content": message["content"]} for message in system]
+        others = instructions + others
+        system = []
+    closed = close_calls(others, account, has_short_ids=has_short_ids)
+    turns = take_turns(closed, bridges=bridges)
+    return [*system, *turns]
 
 
 def split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """All instructions as one message, and the rest."""
-    texts = [render_content_text(message.get("content")) for message in messages if message["role"] == "system"]
-    others = [message for message in messages if message["role"] != "system"]
-    text = "\n\n".join(text for text in texts if text.strip())
-    return ([{"role": "system", "content": text}] if text else []), others
+    texts = []
+    others = []
+    for message in messages:
+        if message["role"] != "system":
+            others.append(message)
+            continue
+        text = render_content_text(message.get("content"))
+        if text.strip():
+            texts.append(text)
+    system = []
+    if texts:
+        system.append({"role": "system", "content": "\n\n".join(texts)})
+    return system, others
 
 
 def close_calls(messages: list[Message], account: str, *, has_short_ids: bool) -> list[Message]:
@@ -64,7 +78,8 @@ def close_calls(messages: list[Message], account: str, *, has_short_ids: bool) -
     while place < len(messages):
         message = messages[place]
         place += 1
-        if message["role"] == "tool":  # its call is not here
+        if message["role"] == "tool":
+            # Its call is not here.
             text = f"Result of {message.get('name') or 'a tool'}: {message_text(message)}"
             closed.append({"role": "user", "content": text})
             continue
@@ -85,22 +100,25 @@ def pair_calls_and_results(
     message: Message, results: list[Message], used: set[str], account: str, *, has_short_ids: bool
 ) -> list[Message]:
     """The message with its calls, and a result for each of them."""
-    kept = message.get("kept")
     is_own = not (message.get("is_earlier") or has_short_ids)
-    call_fields = fields_of_calls(kept, account, len(message["tool_calls"]))
+    call_fields = fields_of_calls(message.get("kept"), account, len(message["tool_calls"]))
     calls: list[Message] = []
     closed: list[Message] = []
     waiting = list(results)
-    for number, call in enumerate(message["tool_calls"]):
-        fields = call_fields[number]
-        own_id = None if has_short_ids else fields.get("id")
-        id = own_id or unique_id(str(call["id"]), used, is_own=is_own)
+    for call, fields in zip(message["tool_calls"], call_fields, strict=True):
+        # An id that was too long for its row; its server knows the call by nothing else.
+        id = None if has_short_ids else fields.get("id")
+        if not id:
+            id = unique_id(str(call["id"]), used, is_own=is_own)
         used.add(id)
         name = valid_name(str(call["name"]))
-        calls.append({"id": id, "name": name, "arguments": call["arguments"], "fields": fields.get("fields") or {}})
+        kept = fields.get("fields") or {}
+        calls.append({"id": id, "name": name, "arguments": call["arguments"], "fields": kept})
+        text = NO_RESULT
         result = take_result(waiting, call["id"])
-        text = message_text(result) if result else NO_RESULT
-        closed.append({"role": "tool", "tool_call_id": id, "name": name, "content": text or EMPTY})
+        if result:
+            text = message_text(result) or EMPTY
+        closed.append({"role": "tool", "tool_call_id": id, "name": name, "content": text})
     spoken = {**without_kept(message, account), "tool_calls": calls}
     return [spoken, *closed]
 
@@ -116,16 +134,26 @@ def without_kept(message: Message, account: str) -> Message:
     """The message with the fields that this model demands back, as `fields`."""
     if message["role"] != "assistant":
         return message
+    fields = None
     kept = message.get("kept") or {}
-    fields = kept.get("fields") if kept.get("by") == account else None
-    plain = {"role": "assistant", "content": message.get("content") or "", "fields": fields or {}}
-    return {**plain, "tool_calls": message["tool_calls"]} if message.get("tool_calls") else plain
+    if kept.get("by") == account:
+        fields = kept.get("fields")
+    content = message.get("content") or ""
+    plain = {"role": "assistant", "content": content, "fields": fields or {}}
+    if message.get("tool_calls"):
+        plain["tool_calls"] = message["tool_calls"]
+    return plain
 
 
 def fields_of_calls(kept: Message | None, account: str, number: int) -> list[Message]:
     """For each call, what its server sent along: `fields`, and the `id` if it is too long for a row."""
-    calls = kept.get("calls") if kept and kept.get("by") == account else None
-    return calls if isinstance(calls, list) and len(calls) == number else [{}] * number
+    nothing: list[Message] = [{}] * number
+    if not kept or kept.get("by") != account:
+        return nothing
+    calls = kept.get("calls")
+    if not isinstance(calls, list) or len(calls) != number:
+        return nothing
+    return calls
 
 
 def unique_id(id: str, used: set[str], *, is_own: bool) -> str:
@@ -138,7 +166,8 @@ def unique_id(id: str, used: set[str], *, is_own: bool) -> str:
 
 
 def short_id(text: str) -> str:
-    number = int.from_bytes(sha256(text.encode("utf-8", "replace")).digest()[:8], "big")
+    digest = sha256(text.encode("utf-8", "replace")).digest()
+    number = int.from_bytes(digest[:8], "big")
     digits = []
     for _ in range(ID_LENGTH):
         number, digit = divmod(number, len(DIGITS))
@@ -180,16 +209,22 @@ def take_turns(messages: list[Message], *, bridges: bool) -> list[Message]:
 
 def may_join(last: Message, message: Message) -> bool:
     """Two messages of the person in a row, or of the model if the first has no calls."""
-    return last["role"] == message["role"] and message["role"] != "tool" and not last.get("tool_calls")
+    role = message["role"]
+    if role == "tool" or last["role"] != role:
+        return False
+    return not last.get("tool_calls")
 
 
 def is_silent(message: Message) -> bool:
-    return not message.get("tool_calls") and is_blank(message.get("content"))
+    if message.get("tool_calls"):
+        return False
+    return is_blank(message.get("content"))
 
 
 def is_blank(content: JSON) -> bool:
     if isinstance(content, str):
         return not content.strip()
+    # An image, a file or the like says something by itself.
     return not any(part.get("type") != "text" or part.get("text", "").strip() for part in content or ())
 
 
@@ -204,7 +239,9 @@ def join_contents(first: JSON, second: JSON) -> JSON:
 
 
 def as_parts(content: JSON) -> list[JSON]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(content)
 
 
 def message_text(message: Message) -> str:
@@ -213,12 +250,21 @@ def message_text(message: Message) -> str:
 
 def render_content_text(content: JSON) -> str:
     """The text of a content; of what is no text, a note."""
-    if isinstance(content, str) or not content:
-        return content or ""
-    return "\n".join(part["text"] if part.get("type") == "text" else describe_part(part) for part in content)
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content or ():
+        if part.get("type") == "text":
+            texts.append(part["text"])
+        else:
+            texts.append(describe_part(part))
+    return "\n".join(texts)
 
 
 def describe_part(part: dict[str, JSON]) -> str:
     """A part that a server cannot read."""
+    kind = part["type"]
     about = part.get("name") or part.get("id") or ""
-    return f"[{part['type']} {about}]".replace(" ]", "]")
+    note = f"[{kind} {about}]"
+    # Without a name there is a space too many.
+    return note.replace(" ]", "]")

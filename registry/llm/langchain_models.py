@@ -26,7 +26,8 @@ from .wire_model import HELLO, with_instruction
 
 log = logging.getLogger(__name__)
 JSON = Any
-THOUGHTS = "thoughts"  # signed blocks of thinking, which Anthropic wants back as they were
+# Signed blocks of thinking, which Anthropic wants back as they were.
+THOUGHTS = "thoughts"
 
 
 class LangChainModel:
@@ -53,7 +54,8 @@ class LangChainModel:
         instructed = question.messages
         if question.output_schema is not None:
             instructed = with_instruction(instructed, question.output_schema)
-        messages = [as_langchain(message) for message in normalise(instructed, account=by)]
+        normalised = normalise(instructed, account=by)
+        messages = [as_langchain(message) for message in normalised]
         builder = AnswerBuilder(question.on_delta, question.on_thought, splits_thinking=self._splits_thinking)
         try:
             with watching(question.watch):
@@ -64,34 +66,52 @@ class LangChainModel:
                     self._wait(model, messages, question, builder)
         except (AttemptFailed, ModelFailed, ModelCancelled):
             raise
-        except Exception as error:  # each provider's package has its own exception classes; one place tells them apart
+        # Each provider's package has its own exception classes; one place tells them apart.
+        except Exception as error:
             raise classify_langchain_error(error) from error
         answer = builder.build()
-        return replace(answer, kept={"by": by, **answer.kept} if answer.kept else {})
+        kept = {}
+        if answer.kept:
+            kept = {"by": by, **answer.kept}
+        return replace(answer, kept=kept)
 
     def _wait(self, model: Any, messages: list[Any], question: Question, builder: AnswerBuilder) -> None:
-        result = model._generate(messages, **self._arguments(model, question))
+        arguments = self._arguments(model, question)
+        result = model._generate(messages, **arguments)
         generation = result.generations[0]
         message = generation.message
         add_message(builder, message)
-        for call in message.tool_calls:
-            builder.add_call(CallPiece.of(None, call.get("id"), call["name"], call["args"]))
-        for call in message.invalid_tool_calls:
-            builder.add_call(CallPiece.of(None, call.get("id"), call.get("name"), call.get("args")))
-        builder.end(find_finish(generation) or (result.llm_output or {}).get("stop_reason"))
+        # Calls whose arguments LangChain could not read stand apart; the builder reports what is wrong with them.
+        for call in (*message.tool_calls, *message.invalid_tool_calls):
+            piece = CallPiece.of(None, call.get("id"), call.get("name"), call.get("args"))
+            builder.add_call(piece)
+        finish = find_finish(generation)
+        if not finish:
+            finish = (result.llm_output or {}).get("stop_reason")
+        builder.end(finish)
 
     def _listen(self, model: Any, messages: list[Any], question: Question, builder: AnswerBuilder) -> None:
-        for chunk in model._stream(messages, **self._arguments(model, question)):
+        arguments = self._arguments(model, question)
+        for chunk in model._stream(messages, **arguments):
             question.watch.check()
-            add_message(builder, chunk.message)
-            pieces = chunk.message.tool_call_chunks
-            builder.add_pieces(CallPiece.of(one["index"], one["id"], one["name"], one["args"]) for one in pieces)
-            if finish := find_finish(chunk):
+            message = chunk.message
+            add_message(builder, message)
+            pieces = []
+            for one in message.tool_call_chunks:
+                pieces.append(CallPiece.of(one["index"], one["id"], one["name"], one["args"]))
+            builder.add_pieces(pieces)
+            finish = find_finish(chunk)
+            if finish:
                 builder.end(finish)
 
     def _arguments(self, model: Any, question: Question) -> dict[str, JSON]:
-        arguments = bind_tools(model, question.tools, **build_tool_choices(question)) if question.tools else {}
-        return {**arguments, "stop": list(question.stop)} if question.stop else arguments
+        arguments: dict[str, JSON] = {}
+        if question.tools:
+            choices = build_tool_choices(question)
+            arguments = bind_tools(model, question.tools, **choices)
+        if question.stop:
+            arguments = {**arguments, "stop": list(question.stop)}
+        return arguments
 
 
 def build_tool_choices(question: Question) -> dict[str, JSON]:
@@ -106,7 +126,8 @@ def build_tool_choices(question: Question) -> dict[str, JSON]:
 
 def bind_tools(model: Any, tools: Sequence[ToolSpec], **choices: JSON) -> dict[str, JSON]:
     """What these tools add to a request, in the words of the model's provider."""
-    arguments: dict[str, JSON] = model.bind_tools([declare_tool(tool) for tool in tools], **choices).kwargs
+    declared = [declare_tool(tool) for tool in tools]
+    arguments: dict[str, JSON] = model.bind_tools(declared, **choices).kwargs
     return arguments
 
 
@@ -142,29 +163,39 @@ def find_finish(generation: Any) -> str:
         for name in ("finish_reason", "stop_reason", "done_reason"):
             if place.get(name):
                 return str(place[name])
-        if place.get("done") is True:  # Ollama's older servers give no reason
+        # Ollama's older servers give no reason.
+        if place.get("done") is True:
             return "done"
     return ""
 
 
 def as_langchain(message: dict[str, JSON]) -> Any:
     """One message of a normalised history as a LangChain message."""
-    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage  # slow import: 0.8 s
+    # A slow import: 0.8 s.
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-    role, content = message["role"], write_completion_content(message["content"])
+    role = message["role"]
+    content = write_completion_content(message["content"])
     if role == "user":
         return HumanMessage(content)
     if role == "system":
         return SystemMessage(content)
     if role == "tool":
         return ToolMessage(content, tool_call_id=message["tool_call_id"])
-    calls = [
-        {"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"}
-        for call in message.get("tool_calls") or ()
-    ]
-    if thoughts := message["fields"].get(THOUGHTS):
-        blocks = [{name: value for name, value in block.items() if name != "index"} for block in thoughts]
-        content = [*blocks, {"type": "text", "text": content}] if content else blocks
+    calls = []
+    for call in message.get("tool_calls") or ():
+        calls.append({"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"})
+    thoughts = message["fields"].get(THOUGHTS)
+    if thoughts:
+        blocks = []
+        for thought in thoughts:
+            block = dict(thought)
+            # The place in the stream from which it was read; the server refuses it.
+            block.pop("index", None)
+            blocks.append(block)
+        if content:
+            blocks.append({"type": "text", "text": content})
+        content = blocks
     return AIMessage(content, tool_calls=calls)
 
 
@@ -179,12 +210,15 @@ def classify_langchain_error(error: Exception) -> AttemptFailed:
             return AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int) and status >= 300:
-        response = getattr(error, "response", None)
-        headers = getattr(response, "headers", None) or {}
         log.info("The model server refused a request", exc_info=error)
-        return build_http_failure(status, getattr(response, "content", b""), headers.get("retry-after", ""))
+        response = getattr(error, "response", None)
+        body = getattr(response, "content", b"")
+        headers = getattr(response, "headers", None) or {}
+        return build_http_failure(status, body, headers.get("retry-after", ""))
     log.warning("The package of a model provider raised an error", exc_info=error)
-    if any(word in type(error).__name__ for word in ("Connection", "Timeout", "Protocol", "Network", "ReadError")):
+    # The packages share no class for this, but words in the names of their classes.
+    name = type(error).__name__
+    if any(word in name for word in ("Connection", "Timeout", "Protocol", "Network", "ReadError")):
         return AttemptFailed("model_unreachable", "The model server cannot be reached.", is_retryable=True)
     return AttemptFailed("model_error", "The model's answer could not be read; the server's log has the reason.")
 

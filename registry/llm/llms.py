@@ -54,8 +54,11 @@ def make_model(provider: Provider, params: ModelParams) -> ChatModel:
     if maker is None:
         raise CannotBuild("unknown_provider_kind", f"“{provider.kind}” is not a kind of provider.")
     model = maker(provider, params)
-    wants_schema = provider.tool_calling == Provider.ToolCalling.SCHEMA and provider.kind != Provider.Kind.OFFLINE
-    return SchemaModel(model) if wants_schema else model
+    # The offline model reads tools by itself.
+    is_offline = provider.kind == Provider.Kind.OFFLINE
+    if provider.tool_calling == Provider.ToolCalling.SCHEMA and not is_offline:
+        return SchemaModel(model)
+    return model
 
 
 def check_address(url: str, hint: str) -> None:
@@ -94,7 +97,8 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
             f"The provider “{provider.name}” needs a base URL.",
             "For example http://127.0.0.1:11434/v1.",
         )
-    from .wire import Endpoint  # imports httpcore2, 0.1 s
+    # A slow import: 0.1 s, for httpcore2.
+    from .wire import Endpoint
 
     base_url = (provider.base_url or OPENAI_URL).rstrip("/")
     headers = {"Authorization": f"Bearer {provider.api_key or 'none'}"}
@@ -111,32 +115,36 @@ def make_openai(provider: Provider, params: ModelParams) -> ChatModel:
 
 def make_anthropic(provider: Provider, params: ModelParams) -> ChatModel:
     require_key(provider)
-    import anthropic  # takes 2.5 s
+    # A slow import: 2.5 s.
+    import anthropic
     import httpx2
 
     from .langchain_models import LangChainModel
     from .transport import PooledTransport
 
     base_url = (provider.base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
+    silence_s = settings.MODEL_SILENCE_S
+    transport = PooledTransport(base_url)
     client = anthropic.Anthropic(
         api_key=provider.api_key,
         base_url=base_url,
         max_retries=0,
-        timeout=settings.MODEL_SILENCE_S,
-        http_client=httpx2.Client(transport=PooledTransport(base_url), timeout=settings.MODEL_SILENCE_S),
+        timeout=silence_s,
+        http_client=httpx2.Client(transport=transport, timeout=silence_s),
     )
-    shared: dict[str, Any] = {
-        "api_key": provider.api_key,
-        "base_url": base_url,
-        "max_retries": 0,
-    }
-    shared |= {name: value for name, value in list_set_parameters(params).items() if not name.endswith("_penalty")}
+    shared: dict[str, Any] = {"api_key": provider.api_key, "base_url": base_url, "max_retries": 0}
+    for name, value in list_set_parameters(params).items():
+        # Anthropic has no penalties.
+        if not name.endswith("_penalty"):
+            shared[name] = value
 
     def make(model_name: str) -> Any:
-        from .anthropic_usage import CountingAnthropic  # slow import: 1.5 s
+        # A slow import: 1.5 s.
+        from .anthropic_usage import CountingAnthropic
 
         model: Any = CountingAnthropic(**shared, model_name=model_name)
-        model.__dict__["_client"] = client  # a cached property that no parameter sets; our client notices cancellations
+        # A cached property that no parameter sets; our client notices cancellations.
+        model.__dict__["_client"] = client
         return model
 
     return LangChainModel(make, account=str(provider.pk), splits_thinking=splits_thinking(provider))
@@ -147,15 +155,18 @@ def make_google(provider: Provider, params: ModelParams) -> ChatModel:
     from .google import Google
 
     base_url = (provider.base_url or GOOGLE_URL).rstrip("/").removesuffix("/v1beta")
-    return wire_model(provider, Google(base_url, provider.api_key, list_set_parameters(params)))
+    dialect = Google(base_url, provider.api_key, list_set_parameters(params))
+    return wire_model(provider, dialect)
 
 
 def make_ollama(provider: Provider, params: ModelParams) -> ChatModel:
     from .ollama import Ollama
 
+    # People paste the address of either of its two APIs.
     base_url = (provider.base_url or OLLAMA_URL).rstrip("/").removesuffix("/v1").removesuffix("/api")
     check_address(base_url, "Ask an administrator to allow the host, for example MUSTER_PRIVATE_HOSTS=127.0.0.1.")
-    return wire_model(provider, Ollama(base_url, provider.api_key, list_set_parameters(params)))
+    dialect = Ollama(base_url, provider.api_key, list_set_parameters(params))
+    return wire_model(provider, dialect)
 
 
 def wire_model(provider: Provider, dialect: Any) -> ChatModel:

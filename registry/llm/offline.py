@@ -21,7 +21,8 @@ from .arguments import Finder
 from .chat import ANY, Answer, ModelToolCall, Question, get_content_text
 
 JSON = Any
-ENOUGH = 2.0  # points needed to choose a tool: one word of its name, or two of its description
+# Points needed to choose a tool: one word of its name, or two of its description.
+ENOUGH = 2.0
 SAYS_SO = "(offline provider: no language model)"
 
 
@@ -43,36 +44,45 @@ class OfflineModel:
         if question.on_delta:
             for piece in re.findall(r"\S+\s*", answer.text):
                 question.on_delta(piece)
-        read = sum(len(get_content_text(message.get("content") or "")) for message in question.messages) // 4
-        return replace(answer, input_tokens=read, output_tokens=max(1, len(answer.text) // 4), finish="stop")
+        characters = 0
+        for message in question.messages:
+            characters += len(get_content_text(message.get("content") or ""))
+        # Four characters count as a token.
+        input_tokens = characters // 4
+        output_tokens = max(1, len(answer.text) // 4)
+        return replace(answer, input_tokens=input_tokens, output_tokens=output_tokens, finish="stop")
 
     def _recite(self, question: Question, answered: int) -> Answer | None:
         if not self.script:
             return None
-        line = offline_script.find_script_line(
-            self.script, question.messages, answered, {tool.name for tool in question.tools}
-        )
+        tool_names = {tool.name for tool in question.tools}
+        line = offline_script.find_script_line(self.script, question.messages, answered, tool_names)
         if line is None:
             return None
-        salt = len(question.messages)
-        calls = [
-            ModelToolCall(f"offline_{salt}_{number}", one["tool"], one.get("arguments", {}))
-            for number, one in enumerate(line.call)
-        ]
+        calls = []
+        for number, call in enumerate(line.call):
+            id = f"offline_{len(question.messages)}_{number}"
+            calls.append(ModelToolCall(id, call["tool"], call.get("arguments", {})))
         return Answer(line.say, tuple(calls))
 
     def _reply(self, question: Question, text: str, results: list[tuple[str, JSON]]) -> Answer:
+        salt = len(question.messages)
         tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
-        if not results and (calls := wanted_calls(text, tools, len(question.messages))):
-            return Answer("", calls)
+        if not results:
+            calls = wanted_calls(text, tools, salt)
+            if calls:
+                return Answer("", calls)
         if question.must_call and tools:
-            tool = tools[-1]  # those of the caller stand last
+            # Those of the caller stand last.
+            tool = tools[-1]
             arguments = shape_answer(tool.input_schema or {"type": "object"}, text, results)
-            return Answer("", (ModelToolCall(f"offline_{len(question.messages)}_0", tool.name, arguments),))
+            call = ModelToolCall(f"offline_{salt}_0", tool.name, arguments)
+            return Answer("", (call,))
         if question.output_schema is not None:
-            return Answer(json.dumps(shape_answer(question.output_schema, text, results), ensure_ascii=False))
+            value = shape_answer(question.output_schema, text, results)
+            return Answer(json.dumps(value, ensure_ascii=False))
         if results:
-            return Answer(f"{' '.join(sentence(name, value) for name, value in results)} {SAYS_SO}")
+            return Answer(f"{describe_results(results)} {SAYS_SO}")
         return Answer(f"{nothing_to_call(text, question.tools)} {SAYS_SO}")
 
 
@@ -82,13 +92,18 @@ def last_exchange(messages: Sequence[dict[str, JSON]]) -> tuple[str, list[tuple[
     names: dict[str, str] = {}
     results: list[tuple[str, JSON]] = []
     for message in messages:
-        if message["role"] == "user":
-            text, results = get_content_text(message.get("content") or ""), []
         for call in message.get("tool_calls") or ():
             names[call["id"]] = call["name"]
-        if message["role"] == "tool":
-            value = read_value(get_content_text(message.get("content") or ""))
-            results.append((names.get(message.get("tool_call_id") or "", "the tool"), value))
+        role = message["role"]
+        if role not in ("user", "tool"):
+            continue
+        content = get_content_text(message.get("content") or "")
+        if role == "user":
+            text = content
+            results = []
+        else:
+            name = names.get(message.get("tool_call_id") or "", "the tool")
+            results.append((name, read_value(content)))
     return text, results
 
 
@@ -103,19 +118,32 @@ def wanted_calls(text: str, tools: Sequence[ToolSpec], salt: int) -> tuple[Model
     """The tools that the message names, else the best match whose required arguments can be found
     in the message.
     """
-    named = [tool for tool in tools if re.search(rf"(?<![\w-]){re.escape(tool.name)}(?![\w-])", text)]
-    scored = sorted(((points(text, tool), tool) for tool in tools), key=lambda pair: (-pair[0], pair[1].name))
-    fitting = named or [tool for score, tool in scored if score >= ENOUGH]
+    named = [tool for tool in tools if re.search(name_pattern(tool.name), text)]
+    if named:
+        fitting = named
+    else:
+        scored = [(points(text, tool), tool) for tool in tools]
+        scored.sort(key=lambda pair: (-pair[0], pair[1].name))
+        fitting = [tool for score, tool in scored if score >= ENOUGH]
     calls: list[ModelToolCall] = []
     for tool in fitting:
         finder = Finder(remove_tool_name(text, tool.name))
         arguments = finder.fill(tool.input_schema)
-        if not finder.missing(tool.input_schema, arguments):
-            fault = find_fault(arguments)
-            calls.append(ModelToolCall(f"offline_{salt}_{len(calls)}", tool.name, {} if fault else arguments, fault))
-        if calls and not named:
+        if finder.missing(tool.input_schema, arguments):
+            continue
+        id = f"offline_{salt}_{len(calls)}"
+        fault = find_fault(arguments)
+        if fault:
+            arguments = {}
+        calls.append(ModelToolCall(id, tool.name, arguments, fault))
+        if not named:
             break
     return tuple(calls)
+
+
+def name_pattern(name: str) -> str:
+    """The name as a word of its own."""
+    return rf"(?<![\w-]){re.escape(name)}(?![\w-])"
 
 
 def points(text: str, tool: ToolSpec) -> float:
@@ -123,13 +151,18 @@ def points(text: str, tool: ToolSpec) -> float:
     words = set(list_word_stems(text))
     name = set(list_word_stems(tool.name.replace("-", " ")))
     about = set(list_word_stems(tool.description)) - name
-    parameters = set(list_word_stems(" ".join(tool.input_schema.get("properties", {})))) - name - about
-    return 2.0 * len(words & name) + len(words & about) + 0.5 * len(words & parameters)
+    parameter_names = " ".join(tool.input_schema.get("properties", {}))
+    parameters = set(list_word_stems(parameter_names)) - name - about
+    score = 2.0 * len(words & name)
+    score += len(words & about)
+    score += 0.5 * len(words & parameters)
+    return score
 
 
 def remove_tool_name(text: str, name: str) -> str:
     """The message without the tool's own name when it is used as a command."""
-    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "", text, count=1).strip()
+    rest = re.sub(name_pattern(name), "", text, count=1)
+    return rest.strip()
 
 
 def shape_answer(schema: dict[str, JSON], message: str, results: list[tuple[str, JSON]]) -> JSON:
@@ -138,9 +171,17 @@ def shape_answer(schema: dict[str, JSON], message: str, results: list[tuple[str,
     """
     values: dict[str, JSON] = {}
     for name, value in results:
-        values |= {"result": value, name: value, **(value if isinstance(value, dict) else {})}
-    text = " ".join(sentence(name, value) for name, value in results) or message
-    return fill_required(schema, Finder(text, values).fill(schema), text)
+        values["result"] = value
+        values[name] = value
+        if isinstance(value, dict):
+            values |= value
+    text = describe_results(results) or message
+    arguments = Finder(text, values).fill(schema)
+    return fill_required(schema, arguments, text)
+
+
+def describe_results(results: list[tuple[str, JSON]]) -> str:
+    return " ".join(sentence(name, value) for name, value in results)
 
 
 def fill_required(schema: dict[str, JSON], value: dict[str, JSON], text: str) -> JSON:
@@ -173,13 +214,18 @@ def plainest(rule: dict[str, JSON], text: str) -> JSON:
 
 
 def sentence(name: str, value: JSON) -> str:
-    if isinstance(value, dict) and isinstance(error := value.get("error"), dict | str):
-        reason = error.get("message", "") if isinstance(error, dict) else error
-        return f"{name} failed: {reason}"
-    if isinstance(value, dict) and set(value) == {"result"}:
-        value = value["result"]
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"{name} returned {text}."
+    if isinstance(value, dict):
+        error = value.get("error")
+        if isinstance(error, dict):
+            error = error.get("message", "")
+            return f"{name} failed: {error}"
+        if isinstance(error, str):
+            return f"{name} failed: {error}"
+        if set(value) == {"result"}:
+            value = value["result"]
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    return f"{name} returned {value}."
 
 
 def nothing_to_call(text: str, tools: Sequence[ToolSpec]) -> str:

@@ -33,14 +33,20 @@ class Line:
         """A line can only call offered tools: a script cannot bypass a grant."""
         if self.answered is not None and self.answered != answered:
             return False
-        return all(text in conversation for text in self.when) and all(one["tool"] in tools for one in self.call)
+        if not all(text in conversation for text in self.when):
+            return False
+        return all(call["tool"] in tools for call in self.call)
 
 
 def find_script_line(
     path: str, messages: Collection[dict[str, JSON]], answered: int, tools: Collection[str]
 ) -> Line | None:
-    conversation = json.dumps([message.get("content") for message in messages], ensure_ascii=False)
-    return next((line for line in read_script(path) if line.fits(conversation, answered, tools)), None)
+    contents = [message.get("content") for message in messages]
+    conversation = json.dumps(contents, ensure_ascii=False)
+    for line in read_script(path):
+        if line.fits(conversation, answered, tools):
+            return line
+    return None
 
 
 @lru_cache(maxsize=4)
@@ -52,12 +58,12 @@ def read_script(path: str) -> tuple[Line, ...]:
         raise ValueError(f"{path} is not valid YAML: {error}")
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row.get("when") for row in rows):
         raise ValueError(f"{path} is not a script: it must be a list of lines with “when”")
-    return tuple(
-        Line(
-            when=(row["when"],) if isinstance(row["when"], str) else tuple(row["when"]),
-            answered=row.get("answered"),
-            say=row.get("say", ""),
-            call=tuple(row.get("call", ())),
-        )
-        for row in rows
-    )
+    lines = []
+    for row in rows:
+        when = row["when"]
+        if isinstance(when, str):
+            when = [when]
+        calls = tuple(row.get("call", ()))
+        line = Line(when=tuple(when), answered=row.get("answered"), say=row.get("say", ""), call=calls)
+        lines.append(line)
+    return tuple(lines)

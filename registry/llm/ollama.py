@@ -22,7 +22,10 @@ class Ollama:
     forces_calls = False
 
     def __init__(self, base_url: str, key: str, params: dict[str, JSON]) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {}
+        # A server on the same machine has no key.
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
         self._endpoint = Endpoint(f"{base_url}/api/chat", headers)
         self._options = {OPTION_NAMES[name]: value for name, value in params.items()}
 
@@ -32,7 +35,9 @@ class Ollama:
     def write(self, request: Request) -> dict[str, JSON]:
         body: dict[str, JSON] = {"model": request.model_name, "stream": request.is_streamed}
         body["messages"] = [write_message(message) for message in request.messages]
-        options = {**self._options, "stop": list(request.stop)} if request.stop else self._options
+        options = self._options
+        if request.stop:
+            options = {**options, "stop": list(request.stop)}
         if options:
             body["options"] = options
         if request.tools:
@@ -54,7 +59,8 @@ class Ollama:
         if event.get("done") is True:
             builder.input_tokens = count_tokens(event.get("prompt_eval_count"))
             builder.output_tokens = count_tokens(event.get("eval_count"))
-            builder.end(event.get("done_reason") or "stop")  # older servers give no reason
+            # Older servers give no reason.
+            builder.end(event.get("done_reason") or "stop")
 
     def greetings(self) -> list[dict[str, JSON]]:
         call = {"function": {"name": "hello", "arguments": {}}}
@@ -62,34 +68,48 @@ class Ollama:
 
 
 def read_call(builder: AnswerBuilder, call: JSON) -> None:
-    function = call.get("function") if isinstance(call, dict) else None
-    if isinstance(function, dict):
-        builder.add_call(CallPiece.of(None, call.get("id"), function.get("name"), function.get("arguments")))
+    if not isinstance(call, dict):
+        return
+    function = call.get("function")
+    if not isinstance(function, dict):
+        return
+    piece = CallPiece.of(None, call.get("id"), function.get("name"), function.get("arguments"))
+    builder.add_call(piece)
 
 
 def write_message(message: dict[str, JSON]) -> dict[str, JSON]:
     """Arguments are objects here, and a result names its tool."""
     content = message["content"]
-    written: dict[str, JSON] = {"role": message["role"], "content": render_content_text(without_images(content))}
-    if images := [part["data"] for part in list_parts(content) if is_image(part)]:
+    text = render_content_text(without_images(content))
+    written: dict[str, JSON] = {"role": message["role"], "content": text}
+    images = [part["data"] for part in list_parts(content) if is_image(part)]
+    if images:
         written["images"] = images
     if message["role"] == "tool":
-        return {**written, "tool_name": message["name"], "tool_call_id": message["tool_call_id"]}
-    if message.get("tool_calls"):
-        written["tool_calls"] = [
-            {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
-            for call in message["tool_calls"]
-        ]
+        written["tool_name"] = message["name"]
+        written["tool_call_id"] = message["tool_call_id"]
+        return written
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = {"name": call["name"], "arguments": call["arguments"]}
+        calls.append({"id": call["id"], "function": function})
+    if calls:
+        written["tool_calls"] = calls
     return written
 
 
 def list_parts(content: JSON) -> list[dict[str, JSON]]:
-    return [] if isinstance(content, str) else list(content or ())
+    if isinstance(content, str):
+        return []
+    return list(content or ())
 
 
 def is_image(part: dict[str, JSON]) -> bool:
+    # An image that is only an address cannot be sent: the server fetches nothing.
     return part.get("type") == "image" and bool(part.get("data"))
 
 
 def without_images(content: JSON) -> JSON:
-    return content if isinstance(content, str) else [part for part in content if not is_image(part)]
+    if isinstance(content, str):
+        return content
+    return [part for part in content if not is_image(part)]

@@ -19,9 +19,11 @@ from .wire_model import Request, declare_parameters
 
 JSON = Any
 NAMES = {"max_tokens": "max_output_tokens", "temperature": "temperature", "top_p": "top_p"}
-ORDER = "output"  # the items of an answer, among the fields that go back with it
+# The items of an answer, among the fields that go back with it.
+ORDER = "output"
 ENCRYPTED = "reasoning.encrypted_content"
-KEPT = ("type", "id", "summary", "content", "encrypted_content", "phase")  # of an item
+# The fields of an item that the server wants back.
+KEPT = ("type", "id", "summary", "content", "encrypted_content", "phase")
 
 
 class Responses:
@@ -29,7 +31,10 @@ class Responses:
 
     def __init__(self, endpoint: Endpoint, params: dict[str, JSON], *, is_openai: bool = False) -> None:
         self._endpoint = endpoint
-        self._params = {NAMES[name]: value for name, value in params.items() if name in NAMES}
+        self._params = {}
+        for name, value in params.items():
+            if name in NAMES:
+                self._params[NAMES[name]] = value
         self.bridges = not is_openai
         self.forces_calls = True
 
@@ -47,7 +52,9 @@ class Responses:
         if request.tools:
             body["tools"] = [declare_function(tool) for tool in request.tools]
         if request.forced:
-            body["tool_choice"] = ANY if request.forced == ANY else {"type": "function", "name": request.forced}
+            body["tool_choice"] = request.forced
+            if request.forced != ANY:
+                body["tool_choice"] = {"type": "function", "name": request.forced}
         if request.has_no_parallel_calls:
             body["parallel_tool_calls"] = False
         if request.output_schema is not None:
@@ -74,17 +81,22 @@ class Responses:
 
 def write_items(message: dict[str, JSON]) -> list[dict[str, JSON]]:
     """A message with calls is several items here."""
-    role, content = message["role"], message["content"]
+    role = message["role"]
+    content = message["content"]
     if role == "tool":
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": content}]
     if role != "assistant":
         return [{"role": role, "content": write_response_parts(content)}]
-    calls = message.get("tool_calls") or []
-    order = message["fields"].get(ORDER) if calls else None
-    if not order:
-        texts = [{"role": "assistant", "content": content}] if content else []
-        return [*texts, *map(write_call, calls)]
-    return list(order_items(order, content, calls))
+    calls = message.get("tool_calls")
+    if calls:
+        order = message["fields"].get(ORDER)
+        if order:
+            return list(order_items(order, content, calls))
+    items: list[dict[str, JSON]] = []
+    if content:
+        items.append({"role": "assistant", "content": content})
+    items += map(write_call, calls or ())
+    return items
 
 
 def order_items(order: list[JSON], content: JSON, calls: list[JSON]) -> Iterator[dict[str, JSON]]:
@@ -92,17 +104,21 @@ def order_items(order: list[JSON], content: JSON, calls: list[JSON]) -> Iterator
     waiting = list(calls)
     text = content
     for entry in order:
-        item = {name: value for name, value in entry.items() if name != "index"}
-        if item["type"] == "function_call":
+        kind = entry["type"]
+        if kind == "function_call":
             if waiting:
                 yield write_call(waiting.pop(0))
-        elif item["type"] == "message":
+        elif kind == "message":
             if text:
-                phase = {"phase": item["phase"]} if "phase" in item else {}
-                yield {"role": "assistant", "content": text, **phase}
+                message = {"role": "assistant", "content": text}
+                if "phase" in entry:
+                    message["phase"] = entry["phase"]
+                yield message
+            # The text is sent once, at the place of the first message.
             text = ""
         else:
-            yield item
+            # The index is ours; the server refuses it.
+            yield {name: value for name, value in entry.items() if name != "index"}
     if text:
         yield {"role": "assistant", "content": text}
     yield from map(write_call, waiting)
@@ -115,7 +131,9 @@ def write_call(call: dict[str, JSON]) -> dict[str, JSON]:
 
 def write_response_parts(content: JSON) -> JSON:
     written = write_completion_content(content)
-    return written if isinstance(written, str) else [write_input_part(part) for part in written]
+    if isinstance(written, str):
+        return written
+    return [write_input_part(part) for part in written]
 
 
 def write_input_part(part: dict[str, JSON]) -> dict[str, JSON]:
@@ -162,16 +180,23 @@ def read_response_message(builder: AnswerBuilder, item: dict[str, JSON]) -> None
 def keep_item(builder: AnswerBuilder, item: dict[str, JSON], index: int) -> None:
     """Its place, and of what the model thought all that the server wants back."""
     kind = item.get("type")
+    entry: dict[str, JSON] = {"index": index}
     if kind == "reasoning":
-        thoughts = {name: item[name] for name in KEPT if item.get(name) is not None}
-        builder.add_field(ORDER, [{"index": index, **thoughts}])
+        for name in KEPT:
+            if item.get(name) is not None:
+                entry[name] = item[name]
     elif kind in ("message", "function_call"):
-        phase = {"phase": item["phase"]} if isinstance(item.get("phase"), str) else {}
-        builder.add_field(ORDER, [{"index": index, "type": kind, **phase}])
+        entry["type"] = kind
+        if isinstance(item.get("phase"), str):
+            entry["phase"] = item["phase"]
+    else:
+        return
+    builder.add_field(ORDER, [entry])
 
 
 def read_call_piece(item: dict[str, JSON], index: JSON) -> CallPiece:
-    return CallPiece.of(index, item.get("call_id") or item.get("id"), item.get("name"), item.get("arguments"))
+    id = item.get("call_id") or item.get("id")
+    return CallPiece.of(index, id, item.get("name"), item.get("arguments"))
 
 
 def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
@@ -183,8 +208,12 @@ def list_objects(value: dict[str, JSON], name: str) -> list[dict[str, JSON]]:
 
 
 def get_text(value: JSON, name: str) -> str:
-    text = value.get(name) if isinstance(value, dict) else None
-    return text if isinstance(text, str) else ""
+    if not isinstance(value, dict):
+        return ""
+    text = value.get(name)
+    if not isinstance(text, str):
+        return ""
+    return text
 
 
 def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
@@ -193,11 +222,13 @@ def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
     if isinstance(usage, dict):
         builder.input_tokens = count_tokens(usage.get("input_tokens"))
         builder.output_tokens = count_tokens(usage.get("output_tokens"))
-    if fault := find_fault({"error": response.get("error")}, json_values.dump_json(response)):
+    fault = find_fault({"error": response.get("error")}, json_values.dump_json(response))
+    if fault:
         raise fault
     status = response.get("status")
     if status == "incomplete":
-        builder.end(get_text(response.get("incomplete_details"), "reason") or "incomplete")
+        reason = get_text(response.get("incomplete_details"), "reason")
+        builder.end(reason or "incomplete")
     elif status in ("completed", None) and ("output" in response or builder.has_any):
         builder.end("stop")
     else:
@@ -210,26 +241,36 @@ def read_ending(builder: AnswerBuilder, response: dict[str, JSON]) -> None:
 
 def read_added(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     item = event.get("item")
-    if isinstance(item, dict) and item.get("type") == "function_call":
-        builder.add_pieces([read_call_piece({**item, "arguments": ""}, event.get("output_index"))])
+    if not isinstance(item, dict) or item.get("type") != "function_call":
+        return
+    # The arguments follow in pieces; what stands here would be said twice.
+    piece = read_call_piece({**item, "arguments": ""}, event.get("output_index"))
+    builder.add_pieces([piece])
 
 
 def read_call_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    builder.add_pieces([CallPiece.of(event.get("output_index"), None, None, event.get("delta"))])
+    piece = CallPiece.of(event.get("output_index"), None, None, event.get("delta"))
+    builder.add_pieces([piece])
 
 
 def read_call_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    if isinstance(event.get("output_index"), int):  # else the event of its item says the same
-        builder.add_whole_call(CallPiece.of(event["output_index"], None, None, event.get("arguments")))
+    index = event.get("output_index")
+    # Without a place, the event of its item says the same.
+    if isinstance(index, int):
+        piece = CallPiece.of(index, None, None, event.get("arguments"))
+        builder.add_whole_call(piece)
 
 
 def read_done(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
-    item, index = event.get("item"), event.get("output_index")
+    item = event.get("item")
+    index = event.get("output_index")
     if not isinstance(item, dict):
         return
     if item.get("type") == "function_call":
         builder.add_whole_call(read_call_piece(item, index))
-    keep_item(builder, item, index if isinstance(index, int) else 0)
+    if not isinstance(index, int):
+        index = 0
+    keep_item(builder, item, index)
 
 
 def read_text_delta(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
@@ -254,7 +295,8 @@ def read_end(builder: AnswerBuilder, event: dict[str, JSON]) -> None:
     response = event.get("response")
     if not isinstance(response, dict):
         raise AttemptFailed("bad_answer", "The model server's answer has no message.", is_retryable=True)
-    if not builder.has_any:  # it streams nothing but the end
+    if not builder.has_any:
+        # It streams nothing but the end.
         read_response(builder, response)
     else:
         read_ending(builder, response)
@@ -274,5 +316,6 @@ READERS: dict[str, Any] = {
     "response.incomplete": read_end,
     "response.failed": read_end,
     "response.cancelled": read_end,
-    "response.done": read_end,  # some servers' word for all of these
+    # Some servers' word for all of these.
+    "response.done": read_end,
 }

@@ -36,20 +36,25 @@ class SchemaModel:
     def ask(self, question: Question) -> Answer:
         if not question.tools and not has_calls(question.messages):
             return self._inner.ask(question)
-        listener = question.on_delta
+        output_schema = None
+        if question.tools:
+            output_schema = choice_schema(question)
         schema_question = replace(
             question,
             messages=spelled_out(question),
             tools=(),
-            output_schema=choice_schema(question) if question.tools else None,
+            output_schema=output_schema,
             must_call="",
             is_one_call=False,
-            stop=(),  # it may be in the JSON that the answer is made of
-            on_delta=None,  # the raw output is JSON; the listener receives the text once it is known
+            # It may be in the JSON that the answer is made of.
+            stop=(),
+            # The raw output is JSON; the listener receives the text once it is known.
+            on_delta=None,
         )
-        answer = read_choice(self._ask_constrained(schema_question), question)
-        if listener and answer.text:
-            listener(answer.text)
+        raw_answer = self._ask_constrained(schema_question)
+        answer = read_choice(raw_answer, question)
+        if question.on_delta and answer.text:
+            question.on_delta(answer.text)
         return answer
 
     def _ask_constrained(self, question: Question) -> Answer:
@@ -68,13 +73,19 @@ def has_calls(messages: Sequence[dict[str, JSON]]) -> bool:
 
 def choice_schema(question: Question) -> dict[str, JSON]:
     """Schema of the answer: one of the tools with its arguments, or a text unless a tool has to be called."""
-    tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
-    options = [
-        option({"tool": {"const": tool.name}, "arguments": tool.input_schema or {"type": "object"}}) for tool in tools
-    ]
+    options = []
+    for tool in list_allowed_tools(question):
+        arguments = tool.input_schema or {"type": "object"}
+        options.append(option({"tool": {"const": tool.name}, "arguments": arguments}))
     if not question.must_call:
-        options.append(option({"tool": {"const": ANSWER}, "text": question.output_schema or {"type": "string"}}))
+        text = question.output_schema or {"type": "string"}
+        options.append(option({"tool": {"const": ANSWER}, "text": text}))
     return {"anyOf": options}
+
+
+def list_allowed_tools(question: Question) -> list[ToolSpec]:
+    """The offered tools, or the one that has to be called."""
+    return [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
 
 
 def option(properties: dict[str, JSON]) -> dict[str, JSON]:
@@ -93,18 +104,22 @@ def spelled_out(question: Question) -> list[dict[str, JSON]]:
     names: dict[str, str] = {}
     messages: list[dict[str, JSON]] = []
     for message in question.messages:
-        calls = message.get("tool_calls") or ()
-        names |= {call["id"]: call["name"] for call in calls}
+        role = message["role"]
+        content = message.get("content") or ""
+        calls = message.get("tool_calls")
         if calls:
-            written = [written_call(call["name"], call["arguments"]) for call in calls]
-            messages.append({"role": "assistant", "content": "\n".join(written)})
-        elif message["role"] == "tool":
+            lines = []
+            for call in calls:
+                names[call["id"]] = call["name"]
+                lines.append(written_call(call["name"], call["arguments"]))
+            role = "assistant"
+            content = "\n".join(lines)
+        elif role == "tool":
             name = names.get(message.get("tool_call_id") or "", "the tool")
-            messages.append(
-                {"role": "user", "content": f"Result of {name}: {get_content_text(message.get('content') or '')}"}
-            )
-        else:
-            messages.append({"role": message["role"], "content": message.get("content") or ""})
+            result = get_content_text(content)
+            role = "user"
+            content = f"Result of {name}: {result}"
+        messages.append({"role": role, "content": content})
     return add_instruction(merge_results(messages), question)
 
 
@@ -114,13 +129,16 @@ def merge_results(messages: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """
     turns: list[dict[str, JSON]] = []
     for message in messages:
-        last = turns[-1] if turns else None
-        both_text = last and isinstance(last["content"], str) and isinstance(message["content"], str)
-        if last and both_text and last["role"] == message["role"] == "user":
-            turns[-1] = {"role": "user", "content": f"{last['content']}\n{message['content']}"}
+        if turns and are_user_texts(turns[-1], message):
+            content = f"{turns[-1]['content']}\n{message['content']}"
+            turns[-1] = {"role": "user", "content": content}
         else:
             turns.append(message)
     return turns
+
+
+def are_user_texts(*messages: dict[str, JSON]) -> bool:
+    return all(message["role"] == "user" and isinstance(message["content"], str) for message in messages)
 
 
 def add_instruction(messages: list[dict[str, JSON]], question: Question) -> list[dict[str, JSON]]:
@@ -128,18 +146,19 @@ def add_instruction(messages: list[dict[str, JSON]], question: Question) -> list
         return messages
     text = instruction(question)
     if messages and messages[0]["role"] == "system":
-        return [{"role": "system", "content": f"{messages[0]['content']}\n\n{text}"}, *messages[1:]]
+        first, *messages = messages
+        text = f"{first['content']}\n\n{text}"
     return [{"role": "system", "content": text}, *messages]
 
 
 def instruction(question: Question) -> str:
     """Describes the tools, with an example of each."""
-    tools = [tool for tool in question.tools if question.must_call in ("", ANY, tool.name)]
-    described = "\n".join(
-        f"- {tool.name}: {tool.description} Arguments: {json.dumps(tool.input_schema.get('properties', {}))}\n"
-        f"  Example: {written_call(tool.name, example(tool))}"
-        for tool in tools
-    )
+    lines = []
+    for tool in list_allowed_tools(question):
+        parameters = json.dumps(tool.input_schema.get("properties", {}))
+        lines.append(f"- {tool.name}: {tool.description} Arguments: {parameters}")
+        lines.append(f"  Example: {written_call(tool.name, example(tool))}")
+    described = "\n".join(lines)
     if question.must_call:
         return f"Call a tool. Write one JSON object and nothing else:\n{described}"
     answer = json.dumps({"tool": ANSWER, "text": "your answer to the user"})
@@ -179,22 +198,31 @@ def read_choice(answer: Answer, question: Question) -> Answer:
     names = {tool.name for tool in question.tools}
     calls: list[ModelToolCall] = []
     for number, value in enumerate(find_json_objects(answer.text)):
-        name = next((str(value[key]) for key in NAMES if isinstance(value.get(key), str)), "")
-        if name == ANSWER or (not name and "text" in value):
-            if not calls:
-                return replace(answer, text=serialize_to_text(value.get("text", "")))
-            continue
-        if name:
+        name = find_chosen_name(value)
+        is_text = name == ANSWER or (not name and "text" in value)
+        # An answer behind calls was written before their results are known.
+        if is_text and not calls:
+            return replace(answer, text=serialize_to_text(value.get("text", "")))
+        if name and not is_text:
             id = f"schema_{len(question.messages)}_{number}"
             calls.append(read_chosen_call(id, name, value, names, answer.finish))
-    return (
-        replace(answer, text="", calls=tuple(calls)) if calls else replace(answer, text=remove_code_fence(answer.text))
-    )
+    if calls:
+        return replace(answer, text="", calls=tuple(calls))
+    return replace(answer, text=remove_code_fence(answer.text))
+
+
+def find_chosen_name(value: dict[str, JSON]) -> str:
+    """The tool that an object names, in any of the words that models use for it; empty if it names none."""
+    for key in NAMES:
+        if isinstance(value.get(key), str):
+            return value[key]
+    return ""
 
 
 def read_chosen_call(id: str, name: str, value: dict[str, JSON], names: set[str], finish: str) -> ModelToolCall:
     arguments: JSON = next((value[key] for key in ARGUMENTS if key in value), None)
-    call = read_call(id, name, arguments, finish, may_be_empty=finish in COMPLETE)
+    may_be_empty = finish in COMPLETE
+    call = read_call(id, name, arguments, finish, may_be_empty=may_be_empty)
     if call.problem or name in names:
         return call
     available = ", ".join(sorted(names)) or "none"
@@ -211,7 +239,8 @@ def find_json_objects(text: str) -> Iterator[dict[str, JSON]]:
             value, place = decoder.raw_decode(text, start)
         except ValueError as error:
             if is_open_at_the_end(text, error):
-                return  # what stands in there is not a call of its own
+                # What stands in there is not a call of its own.
+                return
             place = start + 1
             continue
         except RecursionError:  # each of its brackets would be tried, and none leads further
@@ -239,7 +268,9 @@ def open_tool_calls(value: JSON) -> Iterator[dict[str, JSON]]:
 
 
 def serialize_to_text(value: JSON) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def remove_code_fence(text: str) -> str:

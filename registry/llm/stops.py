@@ -5,8 +5,12 @@ from collections.abc import Callable, Sequence
 
 def cut_before_stops(text: str, stops: Sequence[str]) -> str:
     """The text before the first of the stops."""
-    places = [place for stop in stops if (place := text.find(stop)) >= 0]
-    return text[: min(places)] if places else text
+    end = len(text)
+    for stop in stops:
+        place = text.find(stop)
+        if 0 <= place < end:
+            end = place
+    return text[:end]
 
 
 class StopFilter:
@@ -36,9 +40,13 @@ class StopFilter:
 
     def _measure_beginning(self, text: str) -> int:
         """How many characters at the end may be the beginning of a stop."""
-        longest = max(len(stop) for stop in self._stops) - 1
-        sizes = range(min(longest, len(text)), 0, -1)
-        return next((size for size in sizes if any(stop.startswith(text[-size:]) for stop in self._stops)), 0)
+        # One character less than the longest stop: the whole of it would have been found.
+        longest = max(map(len, self._stops)) - 1
+        for size in range(min(longest, len(text)), 0, -1):
+            tail = text[-size:]
+            if any(stop.startswith(tail) for stop in self._stops):
+                return size
+        return 0
 
     def _pass_on(self, text: str) -> None:
         if text:

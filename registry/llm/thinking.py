@@ -26,15 +26,18 @@ class ThinkingSplitter:
 
     def __init__(self, *, is_open: bool = False) -> None:
         self.was_open = False
-        self._rest = ""  # not decided yet: white space, or the beginning of a tag
+        # Not decided yet: white space, or the beginning of a tag.
+        self._rest = ""
         self._is_open = is_open
         self._depth = 1 if is_open else 0
         self._is_answer = False
         self._has_thought = False
         self._answer: list[str] = []
         self._thoughts: list[str] = []
-        self._taken = 0  # number of thoughts
-        self._closed = 0  # number of thoughts up to the last closing tag
+        # Number of thoughts that were taken.
+        self._taken = 0
+        # Number of thoughts up to the last closing tag.
+        self._closed = 0
 
     def add(self, piece: str) -> str:
         if self._is_answer:
@@ -65,14 +68,20 @@ class ThinkingSplitter:
         text = self._rest.lstrip()
         opening = TAG.match(text)
         if opening and not is_closing(opening):
-            self._rest, self._depth, self._has_thought = text[opening.end() :], 1, True
+            self._rest = text[opening.end() :]
+            self._depth = 1
+            self._has_thought = True
             return ""
-        if not text or any(tag.startswith(text.lower()) for tag in OPENINGS):
+        if may_become_tag(text):
             return ""
-        return self._answer_with(text if self._has_thought else self._rest)
+        # White space between the thoughts and the answer belongs to neither.
+        if self._has_thought:
+            return self._answer_with(text)
+        return self._answer_with(self._rest)
 
     def _answer_with(self, text: str) -> str:
-        self._is_answer, self._rest = True, ""
+        self._is_answer = True
+        self._rest = ""
         self._answer.append(text)
         return text
 
@@ -81,14 +90,20 @@ class ThinkingSplitter:
             return
         tag = TAG.search(self._rest)
         if tag is None:
-            self._think_aloud(len(self._rest) - unfinished_tag(self._rest))
+            certain = len(self._rest) - unfinished_tag(self._rest)
+            self._think_aloud(certain)
             return
         self._think_aloud(tag.start())
+        # What stood before the tag is gone from the rest by now.
         self._rest = self._rest[tag.end() - tag.start() :]
-        self._depth += -1 if is_closing(tag) else 1
-        if is_closing(tag):
-            self._closed = len(self._thoughts)
-            self.was_open, self._is_open, self._has_thought = self._is_open, False, True
+        if not is_closing(tag):
+            self._depth += 1
+            return
+        self._depth -= 1
+        self._closed = len(self._thoughts)
+        self.was_open = self._is_open
+        self._is_open = False
+        self._has_thought = True
 
     def _begins_with_tag(self) -> bool:
         """Whether the answer begins with an opening tag although its template should have written it, or with too
@@ -97,8 +112,10 @@ class ThinkingSplitter:
         text = self._rest.lstrip()
         opening = TAG.match(text)
         if opening and not is_closing(opening):
-            self._rest, self._is_open, self._has_thought = text[opening.end() :], False, True
-        return not text or any(tag.startswith(text.lower()) for tag in OPENINGS)
+            self._rest = text[opening.end() :]
+            self._is_open = False
+            self._has_thought = True
+        return may_become_tag(text)
 
     def _think_aloud(self, end: int) -> None:
         if end:
@@ -107,20 +124,27 @@ class ThinkingSplitter:
 
     def finish(self) -> tuple[str, str]:
         """(the answer, the thoughts)."""
-        if self._is_open:  # no closing tag came
+        if self._is_open:
+            # No closing tag came, so nothing was a thought.
             return "".join([*self._thoughts, self._rest]), ""
         if self._depth and self._rest:
             self._thoughts.append(self._rest)
         elif self._rest.strip() or not self._has_thought:
             self._answer.append(self._rest)
-        if self._depth and self._closed:  # one opening tag too many: the answer stands behind the last closing one
+        if self._depth and self._closed:
+            # One opening tag too many: the answer stands behind the last closing one.
             self._answer = self._thoughts[self._closed :]
             self._thoughts = self._thoughts[: self._closed]
-        answer, thoughts = "".join(self._answer), "".join(self._thoughts)
-        if not self._has_thought and (closing := find_closing(answer)):
+        answer = "".join(self._answer)
+        thoughts = "".join(self._thoughts)
+        if self._has_thought:
+            return answer.lstrip(), thoughts.strip()
+        closing = find_closing(answer)
+        if closing:
+            # The template opened the block, and nobody knew it until now.
             self.was_open = True
             return answer[closing.end() :].lstrip(), answer[: closing.start()].strip()
-        return (answer.lstrip() if self._has_thought else answer), thoughts.strip()
+        return answer, thoughts.strip()
 
 
 class Unsplit:
@@ -145,7 +169,11 @@ class Unsplit:
 def find_closing(answer: str) -> re.Match[str] | None:
     """The closing tag of a block that the template opened, unless the answer speaks about these tags."""
     closing = CLOSING_ALONE.search(answer)
-    if closing is None or TAG.search(answer[: closing.start()]) or answer.count(FENCE, 0, closing.start()) % 2:
+    if closing is None:
+        return None
+    before = answer[: closing.start()]
+    is_in_code = before.count(FENCE) % 2 == 1
+    if is_in_code or TAG.search(before):
         return None
     return closing
 
@@ -160,5 +188,14 @@ def unfinished_tag(text: str) -> int:
     start = max(tail.rfind("<"), tail.rfind("["))
     if start < 0:
         return 0
+    # Opening and closing tags differ only in the stroke.
     begun = tail[start:].replace("/", "", 1)
-    return len(tail) - start if any(tag.startswith(begun) for tag in OPENINGS) else 0
+    if not any(tag.startswith(begun) for tag in OPENINGS):
+        return 0
+    return len(tail) - start
+
+
+def may_become_tag(text: str) -> bool:
+    """Whether more of the text may make an opening tag of it."""
+    beginning = text.lower()
+    return any(tag.startswith(beginning) for tag in OPENINGS)

@@ -15,12 +15,14 @@ class PooledTransport(httpx2.HTTPTransport):
     """
 
     def __init__(self, base_url: str) -> None:
-        self._pool = get_connection_pool(base_url)  # instead of super().__init__, which would create a second pool
+        # Instead of super().__init__, which would create a second pool.
+        self._pool = get_connection_pool(base_url)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         watch = current()
         if watch is not None:
-            watch.expect_within(settings.MODEL_SILENCE_S)  # for the whole head
+            # The limit is for the whole head.
+            watch.expect_within(settings.MODEL_SILENCE_S)
         try:
             response = super().handle_request(request)
         finally:

@@ -17,8 +17,10 @@ from .llms import chat_model
 from .watch import Watch
 
 JSON = Any
-PATIENCE_S = 20.0  # for each request
-SHOWN = 300  # characters of a reason
+# Seconds for each request.
+PATIENCE_S = 20.0
+# Characters of a reason.
+SHOWN = 300
 PAIR = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -49,7 +51,8 @@ def try_model(provider: Provider, model_name: str) -> list[dict[str, JSON]]:
         except CannotDo as error:
             results.append({"name": name, "ok": False, "message": str(error)})
             if name == "plain":
-                break  # the others would fail too
+                # The others would fail too.
+                break
         else:
             results.append({"name": name, "ok": True, "message": can})
     return results
@@ -84,13 +87,14 @@ def ask_once(
     on_delta: Callable[[str], None] | None = None,
 ) -> Answer:
     """The model's answer to this text, without retries. Raises AttemptFailed."""
+    deadline = clock.near() + timedelta(seconds=PATIENCE_S)
     question = Question(
         model_name,
         messages=[{"role": "user", "content": text}],
         tools=tools,
         output_schema=output_schema,
         on_delta=on_delta,
-        watch=Watch(deadline=clock.near() + timedelta(seconds=PATIENCE_S)),
+        watch=Watch(deadline=deadline),
     )
     return model.ask(question)
 

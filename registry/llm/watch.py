@@ -22,7 +22,10 @@ class Watch:
         self._is_cancelled = is_cancelled
         self._next = now + GLANCE_S
         self._expected: float | None = None
-        self._ends = None if deadline is None else now + (deadline - clock.near()).total_seconds()
+        self._ends: float | None = None
+        if deadline is not None:
+            remaining = deadline - clock.near()
+            self._ends = now + remaining.total_seconds()
 
     def check(self) -> None:
         """Raises ModelCancelled or ModelFailed(deadline)."""
@@ -41,27 +44,38 @@ class Watch:
         self.check()
 
     def is_over(self) -> bool:
-        return self._is_cancelled() or (self._ends is not None and monotonic() >= self._ends)
+        if self._is_cancelled():
+            return True
+        return self._ends is not None and monotonic() >= self._ends
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; None without one."""
-        return None if self._ends is None else max(0.0, self._ends - monotonic())
+        if self._ends is None:
+            return None
+        return max(0.0, self._ends - monotonic())
 
     def expect_within(self, seconds: float | None) -> None:
         """What the server is sending now has to be complete by then; None: nothing is being sent."""
-        self._expected = None if seconds is None else monotonic() + seconds
+        if seconds is None:
+            self._expected = None
+        else:
+            self._expected = monotonic() + seconds
 
     def at_most(self, seconds: float | None) -> float | None:
         """Not longer than until the deadline, or until what was expected should have come."""
-        limits = [] if seconds is None else [seconds]
-        limits += [max(0.0, time - monotonic()) for time in (self._ends, self._expected) if time is not None]
+        limits = []
+        if seconds is not None:
+            limits.append(seconds)
+        for time in (self._ends, self._expected):
+            if time is not None:
+                limits.append(max(0.0, time - monotonic()))
         return min(limits, default=None)
 
     def pause(self, seconds: float) -> None:
         """Sleep, but wake on a cancellation or at the deadline."""
-        waits.sleep_until(
-            seconds if self._ends is None else min(seconds, max(0.0, self._ends - monotonic())), self.is_over
-        )
+        if self._ends is not None:
+            seconds = min(seconds, max(0.0, self._ends - monotonic()))
+        waits.sleep_until(seconds, self.is_over)
         self.insist()
 
 

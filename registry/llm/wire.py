@@ -27,13 +27,18 @@ from .errors import build_http_failure, find_fault
 from .watch import current
 
 CONNECT_S = 10.0
-TOGETHER = 64 * 1024  # bytes of a request that are sent in one write
-KEPT = 256  # idle connections to one server
-MAX_ANSWER = 32 * 1024 * 1024  # bytes
+# Bytes of a request that are sent in one write.
+TOGETHER = 64 * 1024
+# Idle connections to one server.
+KEPT = 256
+# Bytes of an answer, at most.
+MAX_ANSWER = 32 * 1024 * 1024
 JSON = Any
-REASON_BYTES = 4_000  # of a refusal that are read
+# Bytes of a refusal that are read.
+REASON_BYTES = 4_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-DONE = object()  # the event in which a server says that its stream is complete
+# The event in which a server says that its stream is complete.
+DONE = object()
 
 
 class Endpoint:
@@ -41,7 +46,9 @@ class Endpoint:
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self.url = url
-        self.headers = [("Host", urlsplit(url).netloc), ("Content-Type", "application/json"), *headers.items()]
+        host = urlsplit(url).netloc
+        self.headers = [("Host", host), ("Content-Type", "application/json"), *headers.items()]
+        # A compressed stream arrives in larger pieces, so later.
         self.headers.append(("Accept-Encoding", "identity"))
 
     def post(self, body: JSON) -> JSON:
@@ -59,9 +66,9 @@ class Endpoint:
             if b"event-stream" in kind:
                 yield from read_events(read_body(response, by_lines=True))
             elif b"ndjson" in kind or b"jsonl" in kind:
-                yield from map(
-                    read_answer_json, filter(bytes.strip, split_stream_lines(read_body(response, by_lines=True)))
-                )
+                lines = split_stream_lines(read_body(response, by_lines=True))
+                filled_lines = filter(bytes.strip, lines)
+                yield from map(read_answer_json, filled_lines)
             else:
                 yield from read_whole(b"".join(read_body(response)))
 
@@ -74,15 +81,15 @@ class Exchange:
         headers = [*endpoint.headers, ("Content-Length", str(len(content)))]
         silence = settings.MODEL_SILENCE_S
         timeout = {"connect": CONNECT_S, "read": silence, "write": silence, "pool": CONNECT_S}
+        extensions = {"timeout": timeout}
         self._pool = get_connection_pool(endpoint.url)
-        self._request = httpcore2.Request(
-            "POST", endpoint.url, headers=headers, content=content, extensions={"timeout": timeout}
-        )
+        self._request = httpcore2.Request("POST", endpoint.url, headers=headers, content=content, extensions=extensions)
 
     def __enter__(self) -> httpcore2.Response:
         watch = current()
         if watch is not None:
-            watch.expect_within(settings.MODEL_SILENCE_S)  # for the whole head
+            # For the whole head.
+            watch.expect_within(settings.MODEL_SILENCE_S)
         try:
             self._response = self._pool.handle_request(self._request)
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError) as error:
@@ -131,7 +138,11 @@ def broken(error: BaseException) -> AttemptFailed:
 
 
 def header(response: httpcore2.Response, name: bytes) -> bytes:
-    return next((value for key, value in response.headers if key.lower() == name), b"")
+    """The value of a header, whose name is given in small letters; empty without it."""
+    for key, value in response.headers:
+        if key.lower() == name:
+            return value
+    return b""
 
 
 def read_body(response: httpcore2.Response, *, by_lines: bool = False) -> Iterator[bytes]:
@@ -139,7 +150,9 @@ def read_body(response: httpcore2.Response, *, by_lines: bool = False) -> Iterat
     each line.
     """
     parts = limit_answer(response.iter_stream())
-    return pace_parts(decompress_parts(parts, header(response, b"content-encoding")), by_lines=by_lines)
+    encoding = header(response, b"content-encoding")
+    plain_parts = decompress_parts(parts, encoding)
+    return pace_parts(plain_parts, by_lines=by_lines)
 
 
 def limit_answer(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -168,7 +181,8 @@ def decompress_parts(parts: Iterable[bytes], encoding: bytes) -> Iterator[bytes]
 
 
 def inflate_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
-    inflator = zlib.decompressobj(wbits=47)  # gzip or zlib, whichever the header says
+    # Either gzip or zlib, whichever the header says.
+    inflator = zlib.decompressobj(wbits=47)
     try:
         for part in parts:
             while part:
@@ -213,7 +227,8 @@ def read_whole(content: bytes) -> Iterator[JSON]:
 
 def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
     """The JSON values of server-sent events, then DONE if it was sent. Raises AttemptFailed."""
-    unfinished = b""  # the first lines of an event whose JSON goes over several
+    # The first lines of an event whose JSON goes over several.
+    unfinished = b""
     is_error = False
     for line in split_stream_lines(parts):
         if line.startswith(b"event:"):
@@ -233,15 +248,23 @@ def read_events(parts: Iterable[bytes]) -> Iterator[JSON]:
         unfinished = b""
         yield read_answer_json(content)
     if unfinished:
-        yield read_answer_json(unfinished)  # says why it cannot be read
+        # The rest is no event; this says why it cannot be read.
+        yield read_answer_json(unfinished)
 
 
 def read_event_error(data: bytes) -> AttemptFailed:
     """The error of an `event: error`, whatever its data are."""
-    value = json_values.load_json(data) if is_json(data) else None
-    value = value if isinstance(value, dict) else {"error": data.decode("utf-8", "replace")}
-    fault = find_fault(value if value.get("error") else {"error": value}, data)
-    return fault or AttemptFailed("model_unavailable", "The model server reported an error.", is_retryable=True)
+    value = None
+    if is_json(data):
+        value = json_values.load_json(data)
+    if not isinstance(value, dict):
+        value = {"error": data.decode("utf-8", "replace")}
+    if not value.get("error"):
+        value = {"error": value}
+    fault = find_fault(value, data)
+    if fault:
+        return fault
+    return AttemptFailed("model_unavailable", "The model server reported an error.", is_retryable=True)
 
 
 def split_stream_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -251,7 +274,8 @@ def split_stream_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     for part in parts:
         if is_first and part:
             part, is_first = part.removeprefix(BYTE_ORDER_MARK), False
-        if b"\n" not in part:  # long lines arrive in many parts
+        if b"\n" not in part:
+            # Long lines arrive in many parts.
             rest += part
             continue
         *whole, rest = (rest + part).split(b"\n")
@@ -279,7 +303,8 @@ def read_answer_json(content: bytes) -> JSON:
     except ValueError:
         raise AttemptFailed("bad_answer", "The model server's answer is not JSON.", is_retryable=True)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
-        value = value[0]  # Google's errors
+        # Google's errors.
+        value = value[0]
     if not isinstance(value, dict):
         raise AttemptFailed("bad_answer", "The model server's answer is not an object.", is_retryable=True)
     if fault := find_fault(value, content):
@@ -291,9 +316,14 @@ def get_connection_pool(url: str) -> Any:
     """The process's connection pool, or the one for the proxy that the environment names for this
     address.
     """
+    if not _has_proxies():
+        return _pool(None)
     parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme) if _has_proxies() else None
-    return _pool(proxy if proxy and not proxy_bypass(parts.hostname or "") else None)
+    proxy = getproxies().get(parts.scheme)
+    # The environment may exclude hosts.
+    if not proxy or proxy_bypass(parts.hostname or ""):
+        return _pool(None)
+    return _pool(proxy)
 
 
 @lru_cache(maxsize=1)
@@ -303,11 +333,15 @@ def _has_proxies() -> bool:
 
 @lru_cache(maxsize=8)
 def _pool(proxy: str | None) -> Connections:
-    more: dict[str, Any] = {"proxy_url": proxy} if proxy else {}
-    kind: Any = httpcore2.HTTPProxy if proxy else httpcore2.ConnectionPool
+    kind: Any = httpcore2.ConnectionPool
+    more: dict[str, Any] = {}
+    if proxy:
+        kind = httpcore2.HTTPProxy
+        more["proxy_url"] = proxy
     maker = kind(
         ssl_context=ssl.create_default_context(),
         keepalive_expiry=60,
+        # Behind a proxy the connection leads to the proxy, whose address the administrator chose.
         network_backend=WatchedBackend(is_guarded=proxy is None),
         **more,
     )
@@ -333,8 +367,9 @@ class WatchedBackend(httpcore2.NetworkBackend):
         socket_options: Any = None,
     ) -> httpcore2.NetworkStream:
         watch = current()
-        limit = timeout if watch is None else watch.at_most(timeout)
-        stream = streams.connect_stream(host, port, limit, local_address, socket_options)
+        if watch is not None:
+            timeout = watch.at_most(timeout)
+        stream = streams.connect_stream(host, port, timeout, local_address, socket_options)
         address = stream.get_extra_info("server_addr")[0]
         allowed = settings.PRIVATE_HOSTS_ALLOWED
         if self._is_guarded and host not in allowed and not is_allowed(address, allowed):
@@ -370,9 +405,11 @@ class WatchedStream(httpcore2.NetworkStream):
             self._flush(timeout)
 
     def _flush(self, timeout: float | None) -> None:
-        if self._unsent:
-            unsent, self._unsent = self._unsent, b""
-            self._inner.write(unsent, timeout)
+        if not self._unsent:
+            return
+        unsent = self._unsent
+        self._unsent = b""
+        self._inner.write(unsent, timeout)
 
     def close(self) -> None:
         self._inner.close()
@@ -380,7 +417,8 @@ class WatchedStream(httpcore2.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
-        return WatchedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+        encrypted = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        return WatchedStream(encrypted)
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)

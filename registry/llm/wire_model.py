@@ -47,16 +47,23 @@ class Request:
     @property
     def forced(self) -> str:
         """The call that the server is asked to force, if it can."""
-        return "" if "tool_choice" in self.refused or not self.tools else self.must_call
+        if not self.tools or "tool_choice" in self.refused:
+            return ""
+        return self.must_call
 
     @property
     def has_no_parallel_calls(self) -> bool:
-        return self.is_one_call and bool(self.tools) and "parallel_tool_calls" not in self.refused
+        # Without tools some servers refuse the option itself.
+        if not self.is_one_call or not self.tools:
+            return False
+        return "parallel_tool_calls" not in self.refused
 
 
 class Dialect(Protocol):
-    bridges: bool  # whether a message of the model has to stand between results and the person's next message
-    forces_calls: bool  # whether its servers can be told that a tool must be called
+    # Whether a message of the model has to stand between results and the person's next message.
+    bridges: bool
+    # Whether its servers can be told that a tool must be called.
+    forces_calls: bool
 
     def endpoint(self, request: Request) -> Endpoint: ...
 
@@ -70,7 +77,8 @@ class Dialect(Protocol):
 
 
 def says(*words: str) -> re.Pattern[str]:
-    return re.compile("|".join(words), re.IGNORECASE)
+    either = "|".join(words)
+    return re.compile(either, re.IGNORECASE)
 
 
 # What some servers refuse in a request that others need: a name, and how a server says that it is this.
@@ -106,16 +114,20 @@ class WireModel:
         self._dialect = dialect
         self._account = account
         self._splits_thinking = splits_thinking
-        self._refused: dict[str, frozenset[str]] = {}  # by the name of the model
-        self._opened: set[str] = set()  # models whose template opens the block of thoughts
+        # By the name of the model.
+        self._refused: dict[str, frozenset[str]] = {}
+        # Models whose template opens the block of thoughts.
+        self._opened: set[str] = set()
 
     def warm(self, model_name: str, tools: Sequence[ToolSpec] = ()) -> None:
         """Run once through what the first question needs, without sending anything."""
-        messages = normalise(HELLO, bridges=self._dialect.bridges)
-        self._dialect.write(Request(model_name, messages, tools, None, is_streamed=True))
+        dialect = self._dialect
+        messages = normalise(HELLO, bridges=dialect.bridges)
+        request = Request(model_name, messages, tools, None, is_streamed=True)
+        dialect.write(request)
         builder = self._builder(model_name, str)
-        for event in self._dialect.greetings():
-            self._dialect.read(builder, event)
+        for event in dialect.greetings():
+            dialect.read(builder, event)
         builder.build()
 
     def ask(self, question: Question) -> Answer:
@@ -133,11 +145,14 @@ class WireModel:
 
     def _exchange(self, question: Question, refused: frozenset[str]) -> Answer:
         by = f"{self._account}/{question.model_name}"
+        output_schema = question.output_schema
+        if "response_format" in refused:
+            output_schema = None
         request = Request(
             model_name=question.model_name,
             messages=self._write_messages(question, refused, by),
             tools=question.tools,
-            output_schema=None if "response_format" in refused else question.output_schema,
+            output_schema=output_schema,
             is_streamed=question.on_delta is not None,
             refused=refused,
             must_call=question.must_call,
@@ -145,14 +160,18 @@ class WireModel:
             stop=question.stop,
         )
         builder = self._builder(question.model_name, question.on_delta, question.on_thought, question.tools)
-        endpoint, body = self._dialect.endpoint(request), self._dialect.write(request)
+        endpoint = self._dialect.endpoint(request)
+        body = self._dialect.write(request)
         # Left early, the connection is closed, so that a cancelled run stops the model's work.
         with closing(endpoint.events(body)) as events:
             self._read(builder, events, question.watch.check)
         answer = builder.build()
         if builder.was_open:
             self._opened.add(question.model_name)
-        return replace(answer, kept={"by": by, **answer.kept} if answer.kept else {})
+        kept = {}
+        if answer.kept:
+            kept = {"by": by, **answer.kept}
+        return replace(answer, kept=kept)
 
     def _write_messages(self, question: Question, refused: frozenset[str], by: str) -> Sequence[dict[str, JSON]]:
         messages = question.messages
@@ -161,7 +180,10 @@ class WireModel:
         is_not_forced = "tool_choice" in refused or not self._dialect.forces_calls
         if question.must_call and question.tools and is_not_forced:
             messages = add_call_order(messages, question.must_call)
-        account = "" if "kept" in refused else by
+        account = by
+        if "kept" in refused:
+            # Nobody's fields are sent.
+            account = ""
         return normalise(
             messages,
             account=account,
@@ -173,12 +195,17 @@ class WireModel:
     def _builder(
         self, model_name: str, hear: Listener | None, think: Listener | None = None, tools: Sequence[ToolSpec] = ()
     ) -> AnswerBuilder:
+        without_parameters = []
+        for tool in tools:
+            schema = tool.input_schema or {}
+            if not schema.get("properties"):
+                without_parameters.append(tool.name)
         return AnswerBuilder(
             hear,
             think,
             splits_thinking=self._splits_thinking,
             is_open=model_name in self._opened,
-            without_parameters=[tool.name for tool in tools if not (tool.input_schema or {}).get("properties")],
+            without_parameters=without_parameters,
         )
 
     def _read(self, builder: AnswerBuilder, events: Any, check: Callable[[], None]) -> None:
@@ -214,8 +241,11 @@ def with_instruction(messages: Sequence[dict[str, JSON]], schema: dict[str, JSON
 
 def add_call_order(messages: Sequence[dict[str, JSON]], must_call: str) -> list[dict[str, JSON]]:
     """For servers that cannot force a call: the order as a last system instruction."""
-    which = "one of the tools" if must_call == ANY else f"the tool {must_call}"
-    return [*messages, {"role": "system", "content": f"Answer with a call of {which}, not with text."}]
+    tool = f"the tool {must_call}"
+    if must_call == ANY:
+        tool = "one of the tools"
+    text = f"Answer with a call of {tool}, not with text."
+    return [*messages, {"role": "system", "content": text}]
 
 
 def declare_parameters(tool: ToolSpec) -> dict[str, JSON]:

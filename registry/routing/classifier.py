@@ -25,9 +25,11 @@ from registry.llm.watch import Watch
 
 from .profiles import Profile
 
-AT_MOST = 40  # agents listed in the prompt
+# Agents listed in the prompt.
+AT_MOST = 40
 TIME_S = 15.0
-NOBODY = "NOBODY"  # no agent can have this name: names are lower-case
+# No agent can have this name: names are lower-case.
+NOBODY = "NOBODY"
 
 log = structlog.get_logger(__name__)
 
@@ -51,33 +53,37 @@ class Purse(Protocol):
 
 def classify(user: Any, text: str, profiles: Sequence[Profile], purse: Purse | None = None) -> Verdict | None:
     """None if no model is configured, its budget is used up, or it does not answer properly."""
-    if (configured := configured_model(user, settings.ROUTER_MODEL)) is None:
+    configured = configured_model(user, settings.ROUTER_MODEL)
+    if configured is None:
         return None
     provider, model_name = configured
     names = [profile.name for profile in profiles]
+    deadline = clock.near() + timedelta(seconds=TIME_S)
     question = Question(
         model_name=model_name,
         messages=[{"role": "system", "content": instruction(profiles)}, {"role": "user", "content": text[:8000]}],
         tools=(),
         output_schema=build_choice_schema(names),
         on_delta=None,
-        watch=Watch(deadline=clock.near() + timedelta(seconds=TIME_S)),
+        watch=Watch(deadline=deadline),
     )
-    longest = purse.hold(build_classifier_bid(question, provider)) if purse else None
+    longest = None
+    if purse:
+        longest = purse.hold(build_classifier_bid(question, provider))
     if longest == 0:
         return None
+    params = ModelParams(temperature=0, max_tokens=longest)
     try:
-        answer, model_name, _ = ask_model(
-            chat_model(provider, ModelParams(temperature=0, max_tokens=longest)), question, ()
-        )
+        model = chat_model(provider, params)
+        answer, model_name, _ = ask_model(model, question, ())
     except (ModelFailed, CannotBuild) as error:
         log.warning("router_model_failed", reason=str(error))
         if purse:
             purse.release()
         return None
     if purse:
-        spent = answer.input_tokens, answer.output_tokens
-        purse.take(*spent, provider.cost(model_name, *spent))
+        cost = provider.cost(model_name, answer.input_tokens, answer.output_tokens)
+        purse.take(answer.input_tokens, answer.output_tokens, cost)
     return read_verdict(answer.text, names)
 
 
@@ -92,17 +98,23 @@ def configured_model(user: Any, setting: str) -> tuple[Provider, str] | None:
     """The provider and the model that a setting names as `provider:model`; None if it is empty, or no
     such provider is enabled.
     """
+    if not setting:
+        return None
     name, _, model_name = setting.partition(":")
-    provider = find_router_provider(user, name) if setting else None
-    if setting and provider is None:
+    provider = find_router_provider(user, name)
+    if provider is None:
         log.warning("router_provider_missing", provider=name)
-    return (provider, model_name) if provider else None
+        return None
+    return provider, model_name
 
 
 def find_router_provider(user: Any, name: str) -> Provider | None:
     """The administrator chooses the router model, so the site's providers are searched first."""
     rows = Provider.objects.filter(name=name, enabled=True)
-    return rows.filter(owner=None, team=None).first() or rows.usable_by(user).nearest_first(user).first()
+    provider = rows.filter(owner=None, team=None).first()
+    if provider is not None:
+        return provider
+    return rows.usable_by(user).nearest_first(user).first()
 
 
 def instruction(profiles: Sequence[Profile]) -> str:
@@ -128,10 +140,15 @@ def build_choice_schema(names: Sequence[str]) -> dict[str, Any]:
 
 def read_verdict(text: str, names: Sequence[str]) -> Verdict | None:
     try:
-        answer = parsers.parse_json_body(text[text.index("{") : text.rindex("}") + 1].encode())
-        verdict = Verdict(
-            str(answer["agent"]), float(answer.get("confidence", 0.5)), str(answer.get("reason", ""))[:200]
-        )
+        # Some models write a sentence or a code fence around their JSON.
+        body = text[text.index("{") : text.rindex("}") + 1]
+        answer = parsers.parse_json_body(body.encode())
+        agent = str(answer["agent"])
+        confidence = float(answer.get("confidence", 0.5))
+        reason = str(answer.get("reason", ""))
+        verdict = Verdict(agent, confidence, reason[:200])
     except (ValueError, KeyError, TypeError):
         return None
-    return verdict if verdict.agent in (*names, NOBODY) else None
+    if verdict.agent != NOBODY and verdict.agent not in names:
+        return None
+    return verdict

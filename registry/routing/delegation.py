@@ -23,17 +23,21 @@ def for_capability(
     """
     able = matching.able(list_profiles(user, also_for), capability)
     profiles = [profile for profile in able if profile.id not in excluding]
+    if not able:
+        return Route(None, "capability", reason=f"“{capability}”: nobody has this capability.")
     if not profiles:
-        why = "is already working above this call" if able else "has this capability"
-        name = ", ".join(profile.name for profile in able) if able else "nobody"
-        return Route(None, "capability", reason=f"“{capability}”: {name} {why}.")
-    figures = track_record([profile.id for profile in profiles]) if track_record else {}
-    scored = sorted(
-        (Candidate(one.name, score, reason) for one, score, reason in weigh_candidates(profiles, task, figures)),
-        key=lambda one: (-one.score, one.agent),
-    )
-    chosen = next(profile for profile in profiles if profile.name == scored[0].agent)
-    return build_route(chosen, "capability", scored[:SHOWN], scored[0].reason)
+        names = ", ".join(profile.name for profile in able)
+        return Route(None, "capability", reason=f"“{capability}”: {names} is already working above this call.")
+    figures: Mapping[int, Figure] = {}
+    if track_record:
+        figures = track_record([profile.id for profile in profiles])
+    candidates = []
+    for profile, score, reason in weigh_candidates(profiles, task, figures):
+        candidates.append(Candidate(profile.name, score, reason))
+    candidates.sort(key=lambda candidate: (-candidate.score, candidate.agent))
+    best = candidates[0]
+    chosen = next(profile for profile in profiles if profile.name == best.agent)
+    return build_route(chosen, "capability", candidates[:SHOWN], best.reason)
 
 
 def weigh_candidates(
@@ -42,15 +46,21 @@ def weigh_candidates(
     """(profile, score, reason): half for matching words, half for the success score; an unknown score
     counts as average.
     """
-    matches = {one.profile.id: one for one in matching.rank_by_words(profiles, task)}
-    top = max((one.score for one in matches.values()), default=0.0) or 1.0
+    points = {match.profile.id: match.score for match in matching.rank_by_words(profiles, task)}
+    top = max(points.values(), default=0.0) or 1.0
     weights = []
     for profile in profiles:
-        fit = matches[profile.id].score / top if profile.id in matches else 0.0
+        fit = 0.0
+        if profile.id in points:
+            fit = points[profile.id] / top
         figure = figures.get(profile.id)
-        scored = figure.success_score if figure else 0.5
-        reason = f"has the capability; words {fit:.2f}; " + (
-            f"success score {scored:.2f}, typically {figure.p50_s:.1f} s" if figure else "no runs yet"
-        )
-        weights.append((profile, round((fit + scored) / 2, 4), reason))
+        if figure:
+            success = figure.success_score
+            record = f"success score {success:.2f}, typically {figure.p50_s:.1f} s"
+        else:
+            success = 0.5
+            record = "no runs yet"
+        score = round((fit + success) / 2, 4)
+        reason = f"has the capability; words {fit:.2f}; {record}"
+        weights.append((profile, score, reason))
     return weights

@@ -30,15 +30,20 @@ from .classifier import configured_model
 from .profiles import Profile
 
 BATCH = 256
-TOO_MANY = frozenset([400, 413, 422, 500])  # statuses with which servers refuse so many texts; their words differ
+# Statuses with which servers refuse so many texts; their words differ.
+TOO_MANY = frozenset([400, 413, 422, 500])
 KEPT_S = 30 * 86400
-CLOSELY = 24  # agents whose examples and capabilities are compared one by one
+# Agents whose examples and capabilities are compared one by one.
+CLOSELY = 24
 TIE = 1e-6
 OFFLINE_DIMENSIONS = 256
-LONGEST = 8192  # numbers of a vector
+# Numbers of a vector.
+LONGEST = 8192
 log = structlog.get_logger(__name__)
-Vector = array  # of 4-byte floats: a tuple would take eight times the memory
-_sizes: LRUCache[tuple[int, int, str], int] = LRUCache(1_000)  # texts at once, where a server takes fewer
+# Of 4-byte floats: a tuple would take eight times the memory.
+Vector = array
+# How many texts a server takes at once, where it takes fewer.
+_sizes: LRUCache[tuple[int, int, str], int] = LRUCache(1_000)
 _vectors: LRUCache[str, Vector] = LRUCache(50_000)
 _lock = Lock()
 Ranked = list[tuple[Profile, float]]
@@ -83,17 +88,25 @@ def find_similarities(user_id: int, text: str, abouts: Sequence[str]) -> list[fl
 def asker(user: Any) -> Callable[..., list[Vector]] | None:
     """A function that asks the configured model for vectors; None if no model is configured."""
     configured = configured_model(user, settings.ROUTER_EMBEDDINGS)
-    return partial(vectors, *configured) if configured else None
+    if configured is None:
+        return None
+    return partial(vectors, *configured)
 
 
 def limit_text(text: str) -> str:
-    return text[:8000] or " "  # servers refuse an empty text
+    # Servers refuse an empty text.
+    return text[:8000] or " "
 
 
 def find_nearest(message: Vector, abouts: Mapping[Profile, Vector]) -> Ranked:
     """The few candidates that are worth a closer comparison."""
     scored = [(profile, cosine(message, about)) for profile, about in abouts.items()]
-    return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))[:CLOSELY]
+    return sort_by_score(scored)[:CLOSELY]
+
+
+def sort_by_score(scored: Ranked) -> Ranked:
+    """Best first. Equal ones by name, so that the same message is always answered alike."""
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))
 
 
 def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[Vector]]) -> Ranked:
@@ -102,25 +115,39 @@ def closely(message: Vector, near: Ranked, ask: Callable[[Sequence[str]], list[V
 
     A single vector for all of an agent's words would hide the one that matches well.
     """
-    texts = list(dict.fromkeys(text for profile, _ in near for group in profile.passages for text in group))
+    # Agents may share texts; the keys of a dictionary are each text once, in order.
+    unique: dict[str, None] = {}
+    for profile, _ in near:
+        for group in profile.passages:
+            unique.update(dict.fromkeys(group))
+    texts = list(unique)
     by_text = dict(zip(texts, ask(texts), strict=True))
     scored = []
     for profile, about in near:
-        best = [max(cosine(message, by_text[text]) for text in group) for group in profile.passages]
-        scored.append((profile, (about + sum(best)) / (1 + len(best))))
-    return sorted(scored, key=lambda pair: (-pair[1], pair[0].name))
+        nearest = []
+        for group in profile.passages:
+            nearest.append(max(cosine(message, by_text[text]) for text in group))
+        mean = (about + sum(nearest)) / (1 + len(nearest))
+        scored.append((profile, mean))
+    return sort_by_score(scored)
 
 
 def winners(ranked: Ranked) -> list[Profile]:
     """The nearest agent (or all equal ones) if near enough and clearly nearer than the next. Both
     limits are settings, since models differ.
     """
-    if not ranked or ranked[0][1] < settings.ROUTER_NEAR:
+    if not ranked:
         return []
-    best = ranked[0][1]
+    _, best = ranked[0]
+    if best < settings.ROUTER_NEAR:
+        return []
     equal = [profile for profile, score in ranked if best - score <= TIE]
-    is_ahead = len(equal) == len(ranked) or best - ranked[len(equal)][1] >= settings.ROUTER_AHEAD
-    return equal if is_ahead else []
+    if len(equal) == len(ranked):
+        return equal
+    _, next_score = ranked[len(equal)]
+    if best - next_score < settings.ROUTER_AHEAD:
+        return []
+    return equal
 
 
 def cosine(one: Vector, other: Vector) -> float:
@@ -134,25 +161,32 @@ def vectors(provider: Provider, model_name: str, texts: Sequence[str], *, passin
     `passing` is a text that is not cached; its vector comes first.
     """
     model = [provider.pk, provider.revision, model_name]
-    keys = {f"embedding:{hash_json([*model, text])}": text for text in texts}
+    key_by_text = {text: f"embedding:{hash_json([*model, text])}" for text in texts}
+    keys = list(key_by_text.values())
     with _lock:
-        local = {key: _vectors[key] for key in keys if key in _vectors}
-    cached = local | read_kept([key for key in keys if key not in local])
-    missing = {key: text for key, text in keys.items() if key not in cached}
-    first = [] if passing is None else [passing]
-    fresh = embed_for_routing(provider, model_name, [*first, *missing.values()])
-    passed = fresh[: len(first)]
-    new = dict(zip(missing, fresh[len(passed) :], strict=True))
+        vector_by_key = {key: _vectors[key] for key in keys if key in _vectors}
+    vector_by_key |= read_kept([key for key in keys if key not in vector_by_key])
+    missing = {key: text for text, key in key_by_text.items() if key not in vector_by_key}
+    # One request for everything: the passing text goes first.
+    new_texts = list(missing.values())
+    if passing is not None:
+        new_texts.insert(0, passing)
+    fresh = embed_for_routing(provider, model_name, new_texts)
+    answer = []
+    if passing is not None:
+        answer.append(fresh.pop(0))
+    new = dict(zip(missing, fresh, strict=True))
     write_kept(new)
-    cached |= new
+    vector_by_key |= new
     with _lock:
-        _vectors.update(cached)
-    by_text = {text: cached[key] for key, text in keys.items()}
-    return [*passed, *(by_text[text] for text in texts)]
+        _vectors.update(vector_by_key)
+    answer += [vector_by_key[key_by_text[text]] for text in texts]
+    return answer
 
 
 def embed_for_routing(provider: Provider, model_name: str, texts: Sequence[str]) -> list[Vector]:
-    return embed_and_count(provider, model_name, texts)[0]
+    fresh, _ = embed_and_count(provider, model_name, texts)
+    return fresh
 
 
 def embed_and_count(
@@ -167,20 +201,28 @@ def embed_and_count(
     if not texts:
         return [], 0
     if provider.kind == Provider.Kind.OFFLINE:
-        return [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts], sum(map(estimate_tokens, texts))
-    endpoint, tokens = build_endpoint(provider), 0
+        offline = [of_words(text, dimensions or OFFLINE_DIMENSIONS) for text in texts]
+        return offline, sum(map(estimate_tokens, texts))
+    endpoint = build_endpoint(provider)
+    tokens = 0
     vectors: list[Vector] = []
-    body: dict[str, Any] = {"model": model_name, **({"dimensions": dimensions} if dimensions else {})}
-    deadline = None if limit_s is None else clock.near() + timedelta(seconds=limit_s)
+    body: dict[str, Any] = {"model": model_name}
+    if dimensions:
+        body["dimensions"] = dimensions
+    deadline = None
+    if limit_s is not None:
+        deadline = clock.near() + timedelta(seconds=limit_s)
     size = remembered_size(provider, model_name)
     with watching(Watch(deadline=deadline)):
         while len(vectors) < len(texts):
-            batch = list(texts[len(vectors) : len(vectors) + size])
+            done = len(vectors)
+            batch = list(texts[done : done + size])
             try:
                 answer = endpoint.post({**body, "input": batch})
             except AttemptFailed as error:
                 if len(batch) == 1 or error.status not in TOO_MANY:
                     raise
+                # The server takes fewer texts at once; half as many are tried.
                 size = (len(batch) + 1) // 2
                 continue
             fresh = read_vectors(answer)
@@ -207,7 +249,9 @@ def remember_size(provider: Provider, model_name: str, size: int) -> None:
 
 def build_endpoint(provider: Provider) -> Any:
     from registry.llm.llms import OLLAMA_URL, OPENAI_URL
-    from registry.llm.wire import Endpoint  # imports httpcore2, 0.1 s
+
+    # A slow import: 0.1 s, for httpcore2.
+    from registry.llm.wire import Endpoint
 
     kinds = Provider.Kind
     if provider.kind not in (kinds.OPENAI, kinds.COMPATIBLE, kinds.OLLAMA):
@@ -236,10 +280,20 @@ def of_words(text: str, dimensions: int) -> Vector:
     texts with the same words are near each other.
     """
     places = [0.0] * dimensions
-    for word in re.findall(r"\w+", text.lower()) or [text]:
-        number = int.from_bytes(sha256(word.encode()).digest()[:8], "big")
-        places[(number >> 1) % dimensions] += 1.0 if number & 1 else -1.0
-    return unit(places) if any(places) else unit([1.0, *places[1:]])
+    words = re.findall(r"\w+", text.lower()) or [text]
+    for word in words:
+        digest = sha256(word.encode()).digest()
+        number = int.from_bytes(digest[:8], "big")
+        # The lowest bit gives the sign, the others the place.
+        place = (number >> 1) % dimensions
+        if number & 1:
+            places[place] += 1.0
+        else:
+            places[place] -= 1.0
+    if not any(places):
+        # Words may cancel each other out; a vector without a direction is near nothing.
+        places[0] = 1.0
+    return unit(places)
 
 
 def estimate_tokens(text: str) -> int:
@@ -248,8 +302,13 @@ def estimate_tokens(text: str) -> int:
 
 def read_token_count(answer: dict[str, Any]) -> int:
     usage = answer.get("usage")
-    number = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return number if isinstance(number, int) and not isinstance(number, bool) and number > 0 else 0
+    if not isinstance(usage, dict):
+        return 0
+    number = usage.get("prompt_tokens")
+    # True is an int in Python.
+    if not isinstance(number, int) or isinstance(number, bool):
+        return 0
+    return max(number, 0)
 
 
 def read_vectors(answer: dict[str, Any]) -> list[Vector]:
@@ -259,13 +318,14 @@ def read_vectors(answer: dict[str, Any]) -> list[Vector]:
         if not all(0 < len(row["embedding"]) <= LONGEST for row in rows):
             message = f"The embedding server sent an empty vector, or one of more than {LONGEST} numbers."
             raise AttemptFailed("bad_answer", message)
-        return [unit([float(value) for value in row["embedding"]]) for row in rows]
+        return [unit(list(map(float, row["embedding"]))) for row in rows]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise AttemptFailed("bad_answer", "The embedding server's answer cannot be read.")
 
 
 def unit(vector: list[float]) -> Vector:
-    length = sum(map(mul, vector, vector)) ** 0.5 or 1.0
+    square = sum(map(mul, vector, vector))
+    length = square**0.5 or 1.0
     if not math.isfinite(length):
         raise ValueError("a number is too large, or is none")
     return array("f", (value / length for value in vector))
@@ -273,11 +333,15 @@ def unit(vector: list[float]) -> Vector:
 
 def read_kept(keys: Sequence[str]) -> dict[str, Vector]:
     """From the shared cache; if the cache is down, the server is asked again."""
+    if not keys:
+        return {}
     try:
-        return {key: array("f", vector) for key, vector in cache.get_many(keys).items()} if keys else {}
+        stored = cache.get_many(keys)
+        return {key: array("f", vector) for key, vector in stored.items()}
     except OSError:
         return {}
-    except Exception as error:  # the cache client has its own exception classes; none may stop a message
+    # The cache client has its own exception classes; none may stop a message.
+    except Exception as error:
         log.warning("router_cache_failed", reason=type(error).__name__)
         return {}
 

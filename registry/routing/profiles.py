@@ -32,13 +32,19 @@ class Profile:
     @property
     def about(self) -> str:
         """The agent's description as a text for an embedding."""
-        able = ", ".join(text for text, _ in self.capabilities)
-        return f"{self.name.replace('-', ' ')}: {self.description} {able}".strip()
+        name = self.name.replace("-", " ")
+        capabilities = ", ".join(text for text, _ in self.capabilities)
+        return f"{name}: {self.description} {capabilities}".strip()
 
     @property
     def passages(self) -> list[tuple[str, ...]]:
         """The agent's capabilities and examples, as groups of texts. Empty groups are left out."""
-        return [group for group in (tuple(text for text, _ in self.capabilities), self.examples) if group]
+        groups = []
+        if self.capabilities:
+            groups.append(tuple(text for text, _ in self.capabilities))
+        if self.examples:
+            groups.append(self.examples)
+        return groups
 
     @property
     def text(self) -> str:
@@ -70,14 +76,23 @@ def list_profiles(user: Any, also_for: Collection[int] = ()) -> list[Profile]:
 
     One query when all profiles are cached.
     """
-    named: dict[str, list[tuple[int, str, bool]]] = {}
-    rows = USABLE.all(user=user.pk) if user.is_authenticated else []
-    closed = find_closed_rows({pk: (owner, team) for pk, _, _, owner, team in rows}, also_for) if also_for else ()
+    if not user.is_authenticated:
+        return []
+    rows = USABLE.all(user=user.pk)
+    closed: Collection[int] = ()
+    if also_for:
+        owners = {pk: (owner, team) for pk, _, _, owner, team in rows}
+        closed = find_closed_rows(owners, also_for)
+    by_name: dict[str, list[tuple[int, str, bool]]] = {}
     for pk, name, live_hash, owner, team in rows:
-        if pk in closed:
-            continue
-        named.setdefault(name, []).append((pk, live_hash, owner != user.pk and team is not None))
-    keys = [same[0][:2] for same in named.values() if len(same) == 1 or not same[0][2]]
+        if pk not in closed:
+            is_of_team = owner != user.pk and team is not None
+            by_name.setdefault(name, []).append((pk, live_hash, is_of_team))
+    keys = []
+    for same_name in by_name.values():
+        pk, live_hash, is_of_team = same_name[0]
+        if len(same_name) == 1 or not is_of_team:
+            keys.append((pk, live_hash))
     with _lock:
         profiles = {key: _profiles[key] for key in keys if key in _profiles}
     if len(profiles) == len(keys):
@@ -101,26 +116,30 @@ def build_profiles(keys: Sequence[tuple[int, str]]) -> dict[tuple[int, str], Pro
 
 @cached(_profiles, key=lambda spec, key: key, lock=_lock)
 def read_profile(spec: dict[str, Any], key: tuple[int, str]) -> Profile:
-    return build_profile(AgentSpec.model_validate(spec), *key)
+    parsed = AgentSpec.model_validate(spec)
+    return build_profile(parsed, *key)
 
 
 def build_profile(spec: AgentSpec, id: int = 0, hash: str = "") -> Profile:
-    weights: dict[str, float] = {}
     texts = {
         "capabilities": spec.capabilities,
         "name": [spec.name.replace("-", " ")],
         "examples": spec.examples,
         "description": [spec.description],
     }
+    weights: dict[str, float] = {}
     for field, phrases in texts.items():
-        for stem in set(list_word_stems(" . ".join(map(str, phrases)))):
+        # The dots keep the end of one phrase and the beginning of the next apart.
+        stems = list_word_stems(" . ".join(map(str, phrases)))
+        for stem in set(stems):
             weights[stem] = max(weights.get(stem, 0.0), WEIGHTS[field])
+    capabilities = [(text, frozenset(list_word_stems(text))) for text in spec.capabilities]
     return Profile(
         id=id,
         name=spec.name,
         hash=hash,
         description=spec.description,
-        capabilities=tuple((text, frozenset(list_word_stems(text))) for text in spec.capabilities),
+        capabilities=tuple(capabilities),
         examples=tuple(spec.examples),
         weights=weights,
     )

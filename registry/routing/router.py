@@ -16,9 +16,12 @@ from plumbing.statements import Select
 from . import classifier, embeddings, matching
 from .profiles import Profile, list_profiles
 
-SHOWN = 5  # candidates kept with a decision
-WORDS = 6  # shared words quoted in a reason
-REASON = 500  # longest reason, in characters
+# Candidates kept with a decision.
+SHOWN = 5
+# Shared words quoted in a reason.
+WORDS = 6
+# Longest reason, in characters.
+REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,11 @@ class Route:
         """{"agent": its name or None, "method", "reason", "candidates": [{"agent", "score",
         "reason"}]}.
         """
-        return {
-            "agent": self.agent.name if self.agent else None,
-            "method": self.method,
-            "reason": self.reason,
-            "candidates": [asdict(one) for one in self.candidates],
-        }
+        name = None
+        if self.agent:
+            name = self.agent.name
+        candidates = [asdict(candidate) for candidate in self.candidates]
+        return {"agent": name, "method": self.method, "reason": self.reason, "candidates": candidates}
 
 
 class Figure(Protocol):
@@ -119,7 +121,8 @@ def decide_route(
             continue
         proposal = ask(profiles, text, asker)
         if proposal is None:
-            continue  # not configured, or failing
+            # Not configured, or failing.
+            continue
         considered = proposal.candidates or considered
         winners = tie_break(proposal.winners, track_record)
         if winners:
@@ -152,17 +155,23 @@ def by_capability(profiles: Sequence[Profile], text: str, asker: Asker) -> Propo
     wins.
     """
     hits = matching.capability_hits(profiles, text)
-    best = max((len(words) for _, _, words in hits), default=0)
-    winners = [(profile, capability) for profile, capability, words in hits if len(words) == best]
+    if not hits:
+        return Proposal([], [], "")
+    longest = max(len(words) for _, _, words in hits)
+    winners = [(profile, capability) for profile, capability, words in hits if len(words) == longest]
     able = {profile.id: profile for profile, _ in winners}
-    shown = [Candidate(one.name, 1.0, f"can do {what_it_can(one, winners)}") for one in able.values()]
+    candidates = []
+    for profile in able.values():
+        candidates.append(Candidate(profile.name, 1.0, f"can do {what_it_can(profile, winners)}"))
     if len(able) > 1:
-        able = {profile.id: profile for profile, _ in matching.sharpest(winners, profiles, text)}
-    return Proposal(list(able.values()), shown, shown[0].reason if shown else "")
+        sharpest = matching.sharpest(winners, profiles, text)
+        able = {profile.id: profile for profile, _ in sharpest}
+    return Proposal(list(able.values()), candidates, candidates[0].reason)
 
 
 def what_it_can(profile: Profile, winners: Sequence[tuple[Profile, str]]) -> str:
-    return ", ".join(f"“{capability}”" for able, capability in winners if able.id == profile.id)
+    quoted = [f"“{capability}”" for able, capability in winners if able.id == profile.id]
+    return ", ".join(quoted)
 
 
 def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
@@ -171,9 +180,12 @@ def by_classifier(profiles: Sequence[Profile], text: str, asker: Asker) -> Propo
     verdict = classifier.classify(asker.user, text, shown_to_it, asker.purse)
     if verdict is None:
         return None
+    reason = verdict.reason or "the model found no fitting agent"
     chosen = [profile for profile in profiles if profile.name == verdict.agent]
-    shown = [Candidate(verdict.agent, verdict.confidence, verdict.reason)] if chosen else []
-    return Proposal(chosen, shown, verdict.reason or "the model found no fitting agent", is_final=True)
+    candidates = []
+    if chosen:
+        candidates.append(Candidate(verdict.agent, verdict.confidence, verdict.reason))
+    return Proposal(chosen, candidates, reason, is_final=True)
 
 
 def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
@@ -181,20 +193,27 @@ def by_embeddings(profiles: Sequence[Profile], text: str, asker: Asker) -> Propo
     ranked = embeddings.rank_by_meaning(asker.user, text, profiles)
     if ranked is None:
         return None
-    shown = [Candidate(one.name, round(score, 4), "similar in meaning") for one, score in ranked[:SHOWN]]
-    return Proposal(embeddings.winners(ranked), shown, "nearest in meaning")
+    candidates = []
+    for profile, score in ranked[:SHOWN]:
+        candidates.append(Candidate(profile.name, round(score, 4), "similar in meaning"))
+    return Proposal(embeddings.winners(ranked), candidates, "nearest in meaning")
 
 
 def by_words(profiles: Sequence[Profile], text: str, asker: Asker) -> Proposal | None:
     """The agent whose description shares the most distinctive words, if it leads clearly."""
     ranked = matching.rank_by_words(profiles, text)
-    shown = [
-        Candidate(one.profile.name, round(one.confidence, 4), f"shares {', '.join(one.words[:WORDS])}"[:REASON])
-        for one in ranked[:SHOWN]
-    ]
-    is_sure = bool(ranked) and ranked[0].confidence >= matching.SURE
-    winners = [one.profile for one in ranked if one.score == ranked[0].score] if is_sure else []
-    return Proposal(winners, shown, shown[0].reason if shown else "")
+    if not ranked:
+        return Proposal([], [], "")
+    candidates = []
+    for match in ranked[:SHOWN]:
+        words = ", ".join(match.words[:WORDS])
+        reason = f"shares {words}"[:REASON]
+        candidates.append(Candidate(match.profile.name, round(match.confidence, 4), reason))
+    best = ranked[0]
+    winners = []
+    if best.confidence >= matching.SURE:
+        winners = [match.profile for match in ranked if match.score == best.score]
+    return Proposal(winners, candidates, candidates[0].reason)
 
 
 METHODS: dict[str, Callable[[Sequence[Profile], str, Asker], Proposal | None]] = {
@@ -220,21 +239,30 @@ def tie_break(winners: list[Profile], track_record: TrackRecord | None) -> list[
     """
     if len(winners) < 2:
         return winners
-    figures = track_record([profile.id for profile in winners]) if track_record else {}
+    figures: Mapping[int, Figure] = {}
+    if track_record:
+        figures = track_record([profile.id for profile in winners])
 
     def rank(profile: Profile) -> tuple[float, float, str]:
         figure = figures.get(profile.id)
-        return (-(figure.success_score if figure else 0.5), figure.p50_s if figure else 0.0, profile.name)
+        if figure is None:
+            # An agent without runs counts as average.
+            return (-0.5, 0.0, profile.name)
+        return (-figure.success_score, figure.p50_s, profile.name)
 
     return sorted(winners, key=rank)
 
 
 def explain_route(winners: list[Profile], proposal: Proposal) -> str:
-    first = next((one.reason for one in proposal.candidates if one.agent == winners[0].name), proposal.reason)
+    first = winners[0]
+    # The chosen one may be missing among the candidates, which are only the first few.
+    reasons = [candidate.reason for candidate in proposal.candidates if candidate.agent == first.name]
+    reasons.append(proposal.reason)
+    reason = reasons[0]
     if len(winners) == 1:
-        return first
+        return reason
     others = ", ".join(profile.name for profile in winners[1:4])
-    return f"{first}; equally good: {others}; chosen by track record, then by name"
+    return f"{reason}; equally good: {others}; chosen by track record, then by name"
 
 
 CHOSEN = Select(
@@ -247,7 +275,6 @@ def build_route(profile: Profile, method: str, candidates: list[Candidate], reas
     """The chosen agent; None if it was deleted or switched off a moment ago."""
     agent = CHOSEN.first(agent=profile.id)
     if agent is None:
-        return Route(
-            None, "nobody", candidates, f"“{profile.name}” was chosen but has been deleted or switched off since."
-        )
+        gone = f"“{profile.name}” was chosen but has been deleted or switched off since."
+        return Route(None, "nobody", candidates, gone)
     return Route(agent, method, candidates, reason[:REASON])

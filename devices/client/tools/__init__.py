@@ -31,8 +31,11 @@ class Tool:
 
     @classmethod
     def of(cls, function: Callable[..., JSON], works_on: str, effect: str, counts: str = "") -> "Tool":
-        name, text, shape = function.__name__, schema.description(function), schema.input_schema(function)
-        return cls(name, function, works_on, effect, counts, text, shape, tool_hash(name, text, shape))
+        name = function.__name__
+        description = schema.description(function)
+        input_schema = schema.input_schema(function)
+        hash = tool_hash(name, description, input_schema)
+        return cls(name, function, works_on, effect, counts, description, input_schema, hash)
 
 
 TOOLS: dict[str, Tool] = {

@@ -18,7 +18,8 @@ from ..workspace import DIRECTORY, Opened, Workspace, name_file_kind
 
 JSON = Any
 MAX_ENTRIES = 1000
-LISTING_S = 5.0  # for the names of a folder, and of the folders below it
+# Seconds for the names of a folder, and of the folders below it.
+LISTING_S = 5.0
 MAX_DEPTH = 32
 DEFAULT_LENGTH = 65_536
 MAX_LENGTH = 262_144
@@ -43,23 +44,29 @@ def list_directory(
         modified_since: only files changed after this time (RFC 3339)
         limit: how many entries to list, at most 1000
     """
-    since = parse_time(modified_since) if modified_since else None
+    since = None
+    if modified_since:
+        since = parse_time(modified_since)
     endings = tuple("." + ending.lower().lstrip(".") for ending in extensions or ())
     if workspace.is_top(path):
         roots: list[dict[str, JSON]] = [{"path": name, "type": "folder"} for name in sorted(workspace.roots)]
         return {"path": ".", "entries": roots, "truncated": False, "skipped": 0}
+    depth = 0
+    if recursive:
+        depth = MAX_DEPTH
     with workspace.open(path) as opened:
         if not opened.is_directory:
             raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
-        prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
-        listing = Listing(endings, since, max(1, min(limit, MAX_ENTRIES)), time.monotonic() + LISTING_S)
-        listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH if recursive else 0)
-    return {
-        "path": path,
-        "entries": sorted(listing.entries, key=lambda entry: entry["path"]),
-        "truncated": listing.is_full,
-        "skipped": listing.skipped,
-    }
+        until = time.monotonic() + LISTING_S
+        listing = Listing(endings, since, max(1, min(limit, MAX_ENTRIES)), until)
+        listing.read(os.dup(opened.fd), clean_prefix(path), depth=depth)
+    entries = sorted(listing.entries, key=lambda entry: entry["path"])
+    return {"path": path, "entries": entries, "truncated": listing.is_full, "skipped": listing.skipped}
+
+
+def clean_prefix(path: str) -> str:
+    """What stands before the names in a folder: `./reports//2026/` is `reports/2026`."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 @dataclass
@@ -75,8 +82,10 @@ class Listing:
     has_folders: bool = True
 
     def __post_init__(self) -> None:
-        self.newest: list[tuple[float, str, os.stat_result]] = []  # a heap: the oldest of them is first
-        self.skipped = 0  # unreadable folders, files that disappeared, and names that are not text
+        # A heap: the oldest of them is first.
+        self.newest: list[tuple[float, str, os.stat_result]] = []
+        # Unreadable folders, files that disappeared, and names that are not text.
+        self.skipped = 0
         self.is_full = False
 
     @property
@@ -96,7 +105,8 @@ class Listing:
                     below.append((info.st_mtime, entry.name))
                 if self.wants(entry.name, info):
                     self.keep(prefix, entry.name, info)
-            if depth:  # a folder that was changed lately has newer files, if the time is short
+            if depth:
+                # A folder that was changed lately has newer files, if the time is short.
                 for _, name in sorted(below, reverse=True):
                     self.descend(fd, name, join_path(prefix, name), depth - 1)
         finally:
@@ -145,7 +155,9 @@ class Listing:
 
 
 def join_path(prefix: str, name: str) -> str:
-    return f"{prefix}/{name}" if prefix else name
+    if not prefix:
+        return name
+    return f"{prefix}/{name}"
 
 
 def read_entry_info(entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -184,11 +196,13 @@ def read_file_content(
     with workspace.open(path) as opened:
         if opened.is_directory:
             raise ToolRefused("not_a_file", f"“{path}” is a folder: list it with list_directory")
-        kind = choose_extractor(path, opened)
-        part = (
-            part_of_document(opened, kind, offset, length) if kind else part_of_text(opened, offset, length, encoding)
-        )
-    return {"path": path, "size": opened.info.st_size, "modified_at": format_file_time(opened.info.st_mtime), **part}
+        extract = choose_extractor(path, opened)
+        if extract:
+            part = part_of_document(opened, extract, offset, length)
+        else:
+            part = part_of_text(opened, offset, length, encoding)
+    info = opened.info
+    return {"path": path, "size": info.st_size, "modified_at": format_file_time(info.st_mtime), **part}
 
 
 EXTRACTORS = {".pdf": documents.pdf_text, ".docx": documents.docx_text}
@@ -205,14 +219,18 @@ def part_of_document(opened: Opened, extract: Any, offset: int, length: int) -> 
     with os.fdopen(os.dup(opened.fd), "rb") as file:
         text = extract(file)
     end = offset + length
-    return part(text[offset:end], offset, end if end < len(text) else None, "extracted text")
+    next_offset = None
+    if end < len(text):
+        next_offset = end
+    return part(text[offset:end], offset, next_offset, "extracted text")
 
 
 def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dict[str, JSON]:
     head = os.pread(opened.fd, HEAD, 0)
-    reason = None if encoding else documents.binary_reason(head)
-    if reason:
-        raise ToolRefused("binary", f"this is {reason}, not text, and cannot be read")
+    if not encoding:
+        reason = documents.binary_reason(head)
+        if reason:
+            raise ToolRefused("binary", f"this is {reason}, not text, and cannot be read")
     encoding = choose_encoding(encoding, head)
 
     def read(length: int, offset: int) -> bytes:
@@ -228,12 +246,9 @@ def part(text: str, offset: int, next_offset: int | None, encoding: str) -> dict
 
 
 def describe_entry(path: str, info: os.stat_result) -> dict[str, JSON]:
-    return {
-        "path": path,
-        "type": name_file_kind(info.st_mode).removeprefix("a "),
-        "size": info.st_size,
-        "modified_at": format_file_time(info.st_mtime),
-    }
+    kind = name_file_kind(info.st_mode).removeprefix("a ")
+    modified_at = format_file_time(info.st_mtime)
+    return {"path": path, "type": kind, "size": info.st_size, "modified_at": modified_at}
 
 
 def format_file_time(seconds: float) -> str | None:
@@ -249,7 +264,9 @@ def parse_time(text: str) -> float:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ToolRefused("invalid_arguments", f"“{text[:40]}” is not a time such as 2026-01-31T09:00:00Z")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 def is_encodable(name: str) -> bool:

@@ -1,5 +1,6 @@
 """Notes."""
 
+from functools import partial
 from typing import Any
 
 from ..records import (
@@ -33,7 +34,8 @@ def list_notes(
         search: words that the note contains
         limit: how many at most
     """
-    notes = records.all("note", limit=clamp_limit(limit), search=search, **equals(project_id=project_id, source=source))
+    equal = equals(project_id=project_id, source=source)
+    notes = records.all("note", limit=clamp_limit(limit), search=search, **equal)
     return {"notes": [drop_fields(note, ["content"]) for note in notes]}
 
 
@@ -85,7 +87,7 @@ def update_note(
     values = keep_given_values(
         title=check_given(check_title, title),
         content=check_given(check_text, content),
-        project_id=check_project(records, project_id) if project_id is not None else None,
+        project_id=check_given(partial(check_project, records), project_id),
         tags=tags,
     )
     return {"note": records.change("note", note_id, values)}

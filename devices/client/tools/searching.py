@@ -22,20 +22,29 @@ from ..exceptions import ToolRefused
 from ..folding import UNSPACED, fold_text, split_bigrams
 from ..text import sendable
 from ..workspace import Opened, Workspace
-from .filesystem import MAX_DEPTH, Listing
+from .filesystem import MAX_DEPTH, Listing, clean_prefix
 
 JSON = Any
-READING_S = 1.2  # somebody waits for the answer for 1.5 s
-LISTED = 0.8  # the part of that time after which no more names are looked at
-LOOK_ON_S = 120.0  # for which a folder is looked through in the background
-KEPT_FOLDERS = 20  # whose newest files are kept in memory
+# Somebody waits for the answer for 1.5 s.
+READING_S = 1.2
+# The part of that time after which no more names are looked at.
+LISTED = 0.8
+# Seconds for which a folder is looked through in the background.
+LOOK_ON_S = 120.0
+# Folders whose newest files are kept in memory.
+KEPT_FOLDERS = 20
 MAX_FILES = 5000
-MAX_TEXT_BYTES = 2 * 1024 * 1024  # of one file
+# Bytes of one file that are searched.
+MAX_TEXT_BYTES = 2 * 1024 * 1024
 MAX_RESULTS = 20
-MAX_WORDS = 20  # of a question
-BLOCK = 800  # characters of an excerpt
-MAX_BLOCKS = 4000  # that have one of the words
-KEPT_DOCUMENTS = 100  # whose pages are kept in memory
+# Words of a question.
+MAX_WORDS = 20
+# Characters of an excerpt.
+BLOCK = 800
+# Parts that have one of the words.
+MAX_BLOCKS = 4000
+# Documents whose pages are kept in memory.
+KEPT_DOCUMENTS = 100
 WORD = re.compile(r"\w+")
 
 
@@ -48,7 +57,8 @@ class Block:
     offset: int
     line: int | None
     page: int | None
-    words: tuple[str, ...]  # those of the question that are in it
+    # Those of the question that are in it.
+    words: tuple[str, ...]
 
     def shown(self) -> dict[str, JSON]:
         text = sendable(self.text.strip()[:BLOCK])
@@ -80,10 +90,15 @@ class Question:
 
     def __init__(self, query: str) -> None:
         folded = fold_text(query)
-        bigrams = [pair for run in UNSPACED.findall(folded) for pair in split_bigrams(run)]
-        self.bigrams = list(dict.fromkeys(bigrams))[:MAX_WORDS]
+        # Chinese, Japanese and the like have no spaces: two letters stand for a word.
+        bigrams: dict[str, None] = {}
+        for run in UNSPACED.findall(folded):
+            bigrams.update(dict.fromkeys(split_bigrams(run)))
+        self.bigrams = list(bigrams)[:MAX_WORDS]
         self.words = list_beginnings(UNSPACED.sub(" ", folded))
-        self.pattern = compile_beginnings(self.words) if self.words else None
+        self.pattern = None
+        if self.words:
+            self.pattern = compile_beginnings(self.words)
 
     def find_hits(self, text: str) -> set[str]:
         folded = fold_text(text)
@@ -96,18 +111,22 @@ class Question:
 def list_beginnings(text: str) -> list[str]:
     """The beginnings of words to look for: “parcels” finds “parcel” too."""
     words = list(dict.fromkeys(WORD.findall(text)))[:MAX_WORDS]
+    # Short words are in every text; they count only if there are no others.
     longer = [word for word in words if len(word) > 2]
-    beginnings = [cut_plural(word) for word in longer or words]
-    return list(dict.fromkeys(beginnings))
+    beginnings = dict.fromkeys(map(cut_plural, longer or words))
+    return list(beginnings)
 
 
 def cut_plural(word: str) -> str:
-    return word[:-1] if len(word) > 4 and word.endswith("s") else word
+    if len(word) > 4 and word.endswith("s"):
+        return word[:-1]
+    return word
 
 
 def compile_beginnings(words: list[str]) -> re.Pattern[str]:
     """Finds words that begin with one of these."""
-    return re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")")
+    either = "|".join(map(re.escape, words))
+    return re.compile(rf"\b(?:{either})")
 
 
 class Reading:
@@ -134,22 +153,25 @@ class Reading:
             self.file(file["path"])
 
     def list_files(self, path: str, seconds: float) -> list[dict[str, JSON]]:
-        listing = Listing((), None, MAX_FILES, time.monotonic() + seconds, has_folders=False)
+        until = time.monotonic() + seconds
+        listing = Listing((), None, MAX_FILES, until, has_folders=False)
         with self.workspace.open(path) as opened:
             if not opened.is_directory:
                 raise ToolRefused("not_a_folder", f"“{path}” is a file: read it with read_file_content")
-            prefix = "/".join(part for part in path.split("/") if part not in ("", "."))
+            prefix = clean_prefix(path)
             listing.read(os.dup(opened.fd), prefix, depth=MAX_DEPTH)
-            self.is_cut = self.is_cut or listing.is_full
+            if listing.is_full:
+                self.is_cut = True
             earlier_entries = FOLDERS.find_files(opened, prefix) if listing.is_late() else []
         entries = {entry["path"]: entry for entry in [*earlier_entries, *listing.entries]}
         return [entry for entry in entries.values() if entry["type"] == "file"]
 
     def is_over(self) -> bool:
         stopping.raise_if_stopped()
-        is_over = time.monotonic() >= self.until or len(self.blocks) >= MAX_BLOCKS
-        self.is_cut = self.is_cut or is_over
-        return is_over
+        if time.monotonic() < self.until and len(self.blocks) < MAX_BLOCKS:
+            return False
+        self.is_cut = True
+        return True
 
     def file(self, path: str) -> None:
         """A file that cannot be read, or is not text, is passed over."""
@@ -187,13 +209,21 @@ class Reading:
 
     def docx(self, path: str, opened: Opened) -> list[Block]:
         pages = PAGES.read(path, opened, self.until)
-        return [Block(path, part, start, None, None, hits) for start, part, hits in self.parts("".join(pages.texts))]
+        blocks = []
+        for start, part, hits in self.parts("".join(pages.texts)):
+            blocks.append(Block(path, part, start, None, None, hits))
+        return blocks
 
     def pdf(self, path: str, opened: Opened) -> list[Block]:
-        pages, start, blocks = PAGES.read(path, opened, self.until), 0, []
-        self.is_cut = self.is_cut or not pages.is_complete
+        pages = PAGES.read(path, opened, self.until)
+        if not pages.is_complete:
+            self.is_cut = True
+        # Where the page begins in the text of the whole document.
+        start = 0
+        blocks = []
         for number, text in enumerate(pages.texts, 1):
-            blocks += [Block(path, part, start + at, None, number, hits) for at, part, hits in self.parts(text)]
+            for at, part, hits in self.parts(text):
+                blocks.append(Block(path, part, start + at, None, number, hits))
             start += len(text) + len(documents.BETWEEN_PAGES)
         return blocks
 
@@ -207,13 +237,24 @@ class Reading:
 
     def best(self, limit: int) -> list[Block]:
         """Rare words count more; the first of equal parts is of the newest file."""
-        often = Counter(word for block in self.blocks for word in block.words)
-        worth = {word: math.log(1 + len(self.blocks) / count) for word, count in often.items()}
-        return sorted(self.blocks, key=lambda block: -sum(worth[word] for word in block.words))[:limit]
+        counts: Counter[str] = Counter()
+        for block in self.blocks:
+            counts.update(block.words)
+        worth = {word: math.log(1 + len(self.blocks) / count) for word, count in counts.items()}
+
+        def rate_block(block: Block) -> float:
+            return sum(worth[word] for word in block.words)
+
+        # In reverse order, equal blocks keep their order all the same.
+        best_first = sorted(self.blocks, key=rate_block, reverse=True)
+        return best_first[:limit]
 
 
 def newest(entry: dict[str, JSON]) -> Any:
-    return [-ord(letter) for letter in entry["modified_at"] or ""], entry["path"]
+    # Texts cannot be negated, but their letters can: the latest time comes first.
+    modified_at = entry["modified_at"] or ""
+    backwards = [-ord(letter) for letter in modified_at]
+    return backwards, entry["path"]
 
 
 def split_paragraphs(text: str) -> Iterator[tuple[int, str]]:
@@ -225,7 +266,8 @@ def split_paragraphs(text: str) -> Iterator[tuple[int, str]]:
             yield start, text[start:end]
             start = end
         end += len(line)
-        while end - start > BLOCK:  # a line that is too long
+        while end - start > BLOCK:
+            # A line that is too long.
             yield start, text[start : start + BLOCK]
             start += BLOCK
     if end > start:

@@ -1,5 +1,6 @@
 """Tasks (ToDo, In Progress, Completed) and comments on them."""
 
+from functools import partial
 from typing import Any, Literal
 
 from ..records import (
@@ -98,7 +99,7 @@ def update_task(
     values = keep_given_values(
         title=check_given(check_title, title),
         description=check_given(check_text, description),
-        project_id=check_project(records, project_id) if project_id is not None else None,
+        project_id=check_given(partial(check_project, records), project_id),
         state=state,
         priority=priority,
         due_date=check_given(check_day, due_date),
@@ -115,6 +116,5 @@ def add_task_comment(records: Records, task_id: str, text: str) -> dict[str, JSO
         text: the comment
     """
     task = records.get("task", task_id)
-    return {
-        "comment": records.add("comment", {"task_id": task["id"], "text": check_text(text), "author": records.author})
-    }
+    values = {"task_id": task["id"], "text": check_text(text), "author": records.author}
+    return {"comment": records.add("comment", values)}

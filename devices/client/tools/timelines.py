@@ -1,5 +1,6 @@
 """Timelines: what happens from when to when."""
 
+from functools import partial
 from typing import Any, Literal
 
 from ..exceptions import ToolRefused
@@ -91,7 +92,7 @@ def update_timeline(
         start_date=check_given(check_day, start_date),
         end_date=check_given(check_day, end_date),
         description=check_given(check_text, description),
-        project_id=check_project(records, project_id) if project_id is not None else None,
+        project_id=check_given(partial(check_project, records), project_id),
         state=state,
     )
     current = records.get("timeline", timeline_id) | values

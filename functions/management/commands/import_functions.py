@@ -33,7 +33,9 @@ class Command(BaseCommand):
             raise CommandError(f"The path {path} does not exist.")
         self.owner = find_person(options["user"])
         self.actor = self.owner or Site()
-        refused = sum(self.import_file(file, options["publish"]) for file in importing.list_python_files(path))
+        refused = 0
+        for file in importing.list_python_files(path):
+            refused += self.import_file(file, options["publish"])
         if refused:
             raise CommandError(f"{refused} refused; the others were stored.")
 
@@ -42,30 +44,35 @@ class Command(BaseCommand):
         try:
             rows = list(importing.build_function_rows(file, self.owner))
         except (OSError, UnicodeDecodeError) as error:
-            return self.refused(file, "", [{"line": 1, "message": str(error), "hint": "Save it as UTF-8 text."}])
+            refusal = {"line": 1, "message": str(error), "hint": "Save it as UTF-8 text."}
+            return self.refused(file, "", [refusal])
         except SourceProblem as problem:
             return self.refused(file, "", [problem.as_refusal()])
         return sum(self.import_row(file, row, publish) for row in rows)
 
     def import_row(self, file: Path, row: StoredFunction, publish: bool) -> int:
-        verb = "changed" if row.pk else "created"
+        report = f"created {row.name}"
+        if row.pk:
+            report = f"changed {row.name}"
         try:
             check_name(row.name)
             store.save_function(row, user=self.actor, source="import_functions")
-            version = store.publish_function(row, user=self.actor, source="import_functions") if publish else None
+            if publish:
+                version = store.publish_function(row, user=self.actor, source="import_functions")
+                report += f" v{version.number}"
         except ValidationError as error:
-            return self.refused(
-                file, row.name, [{"line": 1, "message": " ".join(error.messages), "hint": "Rename it."}]
-            )
+            message = " ".join(error.messages)
+            return self.refused(file, row.name, [{"line": 1, "message": message, "hint": "Rename it."}])
         except MusterError as error:
-            return self.refused(
-                file, row.name, error.details or [{"line": 1, "message": str(error), "hint": error.hint}]
-            )
-        self.stdout.write(f"{verb} {row.name}" + (f" v{version.number}" if version else ""))
+            refusals = error.details or [{"line": 1, "message": str(error), "hint": error.hint}]
+            return self.refused(file, row.name, refusals)
+        self.stdout.write(report)
         return 0
 
     def refused(self, file: Path, name: str, refusals: list[dict[str, Any]]) -> int:
-        for one in refusals:
-            where = f"{file}:{one.get('line', 1)}"
-            self.stderr.write(f"{where}: {name + ': ' if name else ''}{one['message']} {one.get('hint', '')}".rstrip())
+        for refusal in refusals:
+            text = f"{refusal['message']} {refusal.get('hint', '')}".rstrip()
+            if name:
+                text = f"{name}: {text}"
+            self.stderr.write(f"{file}:{refusal.get('line', 1)}: {text}")
         return 1

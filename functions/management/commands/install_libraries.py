@@ -37,6 +37,7 @@ class Command(BaseCommand):
             return
         if documents:
             requirements = settings.BASE_DIR / "requirements-documents.txt"
+        # Whoever imports a library meanwhile finds the old folder whole.
         fresh = target.with_name(f"{target.name}.new")
         remove_directory(fresh)
         install(requirements, fresh)
@@ -46,14 +47,18 @@ class Command(BaseCommand):
         remove_directory(target)
         fresh.rename(target)
         self.stdout.write(f"Installed in {target}: {', '.join(sorted(manifest))}.")
-        missing = sorted({normalize_package_name(name) for name in settings.LIBRARIES} - manifest.keys())
+        allowed_names = set(map(normalize_package_name, settings.LIBRARIES))
+        missing = sorted(allowed_names - manifest.keys())
         if missing and not documents:
             raise CommandError(f"In MUSTER_LIBRARIES, but not in {requirements.name}: {', '.join(missing)}.")
         allowed = ", ".join(settings.LIBRARIES) or "none; set MUSTER_LIBRARIES"
-        loaded = sorted({normalize_package_name(name) for name in settings.INTERPRETER_LIBRARIES} & manifest.keys())
         self.stdout.write(f"Functions may require: {allowed}.")
-        restart = "" if documents else " Restart the servers and workers."
-        self.stdout.write(f"The tool run_python loads: {', '.join(loaded) or 'none'}.{restart}")
+        interpreter_names = set(map(normalize_package_name, settings.INTERPRETER_LIBRARIES))
+        loaded = ", ".join(sorted(interpreter_names & manifest.keys())) or "none"
+        restart = ""
+        if not documents:
+            restart = " Restart the servers and workers."
+        self.stdout.write(f"The tool run_python loads: {loaded}.{restart}")
 
 
 def install(requirements: Path, target: Path) -> None:
@@ -73,24 +78,39 @@ def modules_by_distribution(directory: Path) -> dict[str, list[str]]:
     """The importable packages and modules of each distribution."""
     modules: dict[str, list[str]] = {}
     for distribution in distributions(path=[str(directory)]):
-        tops = {Path(str(file)).parts[0].partition(".")[0] for file in distribution.files or []}
-        names = {top for top in tops if top.isidentifier() and not top.startswith("_") and is_module(directory, top)}
-        modules[normalize_package_name(distribution.metadata["Name"])] = sorted(names)
+        names = set()
+        for file in distribution.files or []:
+            top, _, _ = Path(str(file)).parts[0].partition(".")
+            if top.isidentifier() and not top.startswith("_"):
+                names.add(top)
+        importable = [name for name in names if is_module(directory, name)]
+        package = normalize_package_name(distribution.metadata["Name"])
+        modules[package] = sorted(importable)
     return modules
 
 
 def is_module(directory: Path, name: str) -> bool:
-    return (directory / name).is_dir() or any(directory.glob(f"{name}.*py")) or any(directory.glob(f"{name}.*so"))
+    if (directory / name).is_dir():
+        return True
+    # In Python, or compiled for one platform.
+    return any(directory.glob(f"{name}.*py")) or any(directory.glob(f"{name}.*so"))
 
 
 def make_read_only(directory: Path) -> None:
     for path in (directory, *directory.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o555 if path.is_dir() else 0o444)
+        if path.is_symlink():
+            continue
+        if path.is_dir():
+            path.chmod(0o555)
+        else:
+            path.chmod(0o444)
 
 
 def remove_directory(directory: Path) -> None:
-    if directory.exists():
-        for path in (directory, *(path for path in directory.rglob("*") if path.is_dir())):
+    if not directory.exists():
+        return
+    # A read-only folder keeps its files from being deleted.
+    for path in (directory, *directory.rglob("*")):
+        if path.is_dir():
             path.chmod(0o755)
-        shutil.rmtree(directory)
+    shutil.rmtree(directory)

@@ -56,7 +56,8 @@ class Arguments:
             return self.read(reader, value)
         except InvalidArgument as error:
             if name in self.readers["defaults"] and _is_same(value, self.readers["defaults"][name]):
-                return value  # the author's own default, such as "" for a date
+                # The author's own default, such as "" for a date.
+                return value
             error.places.insert(0, name)
             raise
 
@@ -71,7 +72,8 @@ class Arguments:
         if type(value) is not list:
             raise InvalidArgument(f"must be a list, not {_show(value)}")
         items = []
-        try:  # around the loop, and not read_within for each item: lists may be long
+        # Around the loop, and not read_within for each item: lists may be long.
+        try:
             for item in value:
                 items.append(self.read(reader, item))
         except InvalidArgument as error:
@@ -127,9 +129,11 @@ class Arguments:
         if EXACT.get(type(value)) in options:
             return value
         others = [option for option in options if option != "None"]
-        if len(others) == 1:  # its own reason says more than “must be a date or null”
+        if len(others) == 1:
+            # Its own reason says more than “must be a date or null”.
             return self.read(others[0], value)
-        for option in sorted(options, key=lambda option: option == "Any"):  # Any takes everything, so it is last
+        for option in sorted(options, key=lambda option: option == "Any"):
+            # Any takes everything, so it is last.
             if _is_only_a_day(option, value):
                 continue
             try:
@@ -164,7 +168,8 @@ class Arguments:
         if not how:
             return value
         if type(value) is list and how == "call" and len(value) == len(fields):
-            value = dict(zip(fields, value, strict=True))  # a named tuple as another function returned it
+            # A named tuple as another function returned it.
+            value = dict(zip(fields, value, strict=True))
         if type(value) is not dict:
             raise InvalidArgument(f"must be an object with {_list_names(fields)}, not {_show(value)}")
         made_of = self.find_class(name)
@@ -282,7 +287,8 @@ def _convert_from_text(kind: Any, value: Any, described: str) -> Any:
 def _read_bytes(value: Any, arguments: Arguments) -> Any:
     text = _read_text(value, arguments).translate(_SPACES)
     try:
-        return a2b_base64(text, strict_mode=True)  # otherwise letters that are no Base64 are left out in silence
+        # Otherwise letters that are no Base64 are left out in silence.
+        return a2b_base64(text, strict_mode=True)
     except (Base64Error, ValueError):
         raise InvalidArgument(f"must be Base64 text, not {_show(value)}") from None
 

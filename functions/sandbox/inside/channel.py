@@ -15,7 +15,8 @@ from json.scanner import c_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 JOB_SOCKET = 3
-MOST_DIGITS = 4300  # of a whole number, as the host reads it
+# Digits of a whole number, as the host reads it.
+MOST_DIGITS = 4300
 _CHUNK = 1 << 14
 HEADER = struct.Struct("<cI")
 REPLY, CALLS, NOTICE, ANSWERS, JOB = b"R", b"C", b"N", b"A", b"J"
@@ -70,7 +71,8 @@ class Channel:
         data = self._buffer or self._take(JOB_SOCKET, _CHUNK)
         if len(data) >= HEADER.size:
             kind, length = HEADER.unpack_from(data)
-            if len(data) == HEADER.size + length:  # usually one complete frame arrives
+            if len(data) == HEADER.size + length:
+                # Usually one complete frame arrives.
                 self._buffer = b""
                 return kind, data[HEADER.size :]
         self._buffer = data
@@ -88,7 +90,8 @@ class Channel:
             return []
         kind, payload = self.receive()
         if kind != ANSWERS:
-            os._exit(71)  # the host closed the socket
+            # The host closed the socket.
+            os._exit(71)
         answers: list[Any] = read_json(payload)
         return answers
 

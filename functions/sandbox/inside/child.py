@@ -14,11 +14,14 @@ from typing import Any
 from . import confine, facades, files, host_traces, modules, runtime
 from .channel import ANSWERS, HEADER, JOB, REPLY, Channel, readable
 
-_program: Any = None  # for profiles without stored code: the compiler or the reader
+# For profiles without stored code: the compiler or the reader.
+_program: Any = None
 _baseline_bytes = 0
-_most_bytes = _most_cpu_s = sys.maxsize  # the hard limits of the host itself
+# The hard limits of the host itself.
+_most_bytes = _most_cpu_s = sys.maxsize
 _REHEARSALS = 20
-_REHEARSAL_S = 3600.0  # never reached: on a busy machine a spare may wait for seconds before it rehearses
+# Never reached: on a busy machine a spare may wait for seconds before it rehearses.
+_REHEARSAL_S = 3600.0
 
 
 def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
@@ -26,7 +29,8 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
     global _program
     runtime.set_alarm_handlers()
     if profile in ("compiler", "reader"):
-        _program = importlib.import_module(f"{__package__}.{profile}")  # megabytes that no other profile needs
+        # Megabytes that no other profile needs.
+        _program = importlib.import_module(f"{__package__}.{profile}")
         _program.warm_up()
         return
     profile = profile.partition("+")[0]
@@ -39,7 +43,8 @@ def preload(profile: str, packages: tuple[str, ...] = ()) -> None:
         return
     facades.preload(profile, packages)
     if profile == modules.EXTENDED:
-        from . import extended  # asyncio and other modules that must be used once while loading is still possible
+        # `asyncio` and other modules that must be used once while loading is still possible.
+        from . import extended
 
         extended.warm_up()
     facades.refuse_files(profile)
@@ -80,7 +85,8 @@ def live(*, rehearse: bool) -> None:
     while job.keep:
         job.prepare()
         kind, payload = channel.receive()
-        while kind == ANSWERS:  # an answer that the last job did not wait for
+        while kind == ANSWERS:
+            # An answer that the last job did not wait for.
             kind, payload = channel.receive()
         if kind != JOB:
             break
@@ -152,7 +158,8 @@ def _rehearsal() -> bytes:
     return HEADER.pack(JOB, len(job)) + job
 
 
-REHEARSAL = _rehearsal()  # the zygote sends it to each spare
+# The zygote sends it to each spare.
+REHEARSAL = _rehearsal()
 
 
 def note_size() -> None:

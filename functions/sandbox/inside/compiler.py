@@ -55,8 +55,12 @@ def _find_bound_names(nodes: list[ast.stmt]) -> set[str]:
     """The names that only the removed guard assigns. A function that uses them is accepted as long
     as it is not called.
     """
-    parts = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
-    return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
+    names: set[str] = set()
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                names.add(part.id)
+    return names
 
 
 def _refuse_unknown(tree: ast.Module, source: str, order: dict[str, Any], refusals: Refusals, also: set[str]) -> None:
@@ -79,17 +83,9 @@ def warm_up() -> None:
     """Compile one example of each important construct, so that the first real compile finds
     everything loaded.
     """
-    for safe in (True, False):
-        answer(
-            {
-                "source": _EVERYTHING,
-                "entry": "main",
-                "imports": ["re"],
-                "safe_mode": safe,
-                "expect": {},
-                "libraries": {},
-            }
-        )
+    order = {"source": _EVERYTHING, "entry": "main", "imports": ["re"], "expect": {}, "libraries": {}}
+    for safe_mode in (True, False):
+        answer({**order, "safe_mode": safe_mode})
 
 
 def _parse(source: str, refusals: Refusals) -> ast.Module | None:
@@ -111,36 +107,50 @@ def _parse(source: str, refusals: Refusals) -> ast.Module | None:
 
 def _main_guards(tree: ast.Module | None) -> list[ast.stmt]:
     """The statements `if __name__ == "__main__":`, which are never true here."""
-    return [node for node in (tree.body if tree else []) if isinstance(node, ast.If) and _is_main_guard(node)]
+    if tree is None:
+        return []
+    return [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
 
 
 def _find_guard_imports(guards: list[ast.stmt], tree: ast.Module | None) -> list[ast.stmt]:
     """Top-level imports, such as `import doctest`, that only the guard uses."""
-    rest = [node for node in (tree.body if tree else []) if node not in guards]
-    used, used_here = _find_used_names(rest), _find_used_names(guards)
+    if tree is None:
+        return []
+    rest = [node for node in tree.body if node not in guards]
+    used_by_guards_alone = _find_used_names(guards) - _find_used_names(rest)
     imports: list[ast.stmt] = []
     for node in rest:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-            imports += [node] if bound <= used_here - used else []
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        # `import os.path` binds `os`.
+        bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        if bound <= used_by_guards_alone:
+            imports.append(node)
     return imports
 
 
 def _find_used_names(nodes: list[ast.stmt]) -> set[str]:
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+    names: set[str] = set()
+    for node in nodes:
+        names.update(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+    return names
 
 
 def _without(source: str, nodes: list[ast.stmt]) -> str:
     """The source with blank lines in place of the removed statements."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for node in nodes:
-        for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+        end = node.end_lineno or node.lineno
+        for number in range(node.lineno - 1, end):
             lines[number] = ""
     return "\n".join(lines)
 
 
 def _is_main_guard(node: ast.If) -> bool:
-    return not node.orelse and ast.unparse(node.test).replace('"', "'") == "__name__ == '__main__'"
+    if node.orelse:
+        return False
+    condition = ast.unparse(node.test).replace('"', "'")
+    return condition == "__name__ == '__main__'"
 
 
 def _facts(tree: ast.Module, order: dict[str, Any], refusals: Refusals) -> dict[str, Any]:
@@ -229,21 +239,25 @@ def _compare_schema(entry: Any, schema: Any, names: list[str], refusals: Refusal
 
 
 def _needed(entry: Any) -> set[str]:
-    positional = [*entry.args.posonlyargs, *entry.args.args]
-    needed = positional[: len(positional) - len(entry.args.defaults)]
-    needed += [
-        arg for arg, default in zip(entry.args.kwonlyargs, entry.args.kw_defaults, strict=True) if default is None
-    ]
-    return {argument.arg for argument in needed}
+    arguments = entry.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    # The defaults are those of the last positional parameters.
+    needed = positional[: len(positional) - len(arguments.defaults)]
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is None:
+            needed.append(arg)
+    return {arg.arg for arg in needed}
 
 
 def _imported(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            names.add(node.module)
+            # What is imported from a package may be a module.
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return names
 
 
@@ -254,7 +268,8 @@ def _finish(tree: ast.Module, facts: dict[str, Any], refusals: Refusals) -> byte
     except SyntaxError as error:  # errors that the parser accepts, such as `return` outside a function
         refusals.add_syntax_error(error)
     except ValueError as error:
-        if not refusals.rows:  # otherwise the policy removed a refused statement and left an empty block
+        if not refusals.rows:
+            # Otherwise the policy removed a refused statement and left an empty block.
             refusals.add(None, "syntax", str(error), "Simplify the source.")
     if refusals.rows or code is None:
         return json.dumps({"refusals": refusals.sorted_rows()}).encode()

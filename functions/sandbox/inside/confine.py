@@ -42,7 +42,8 @@ def enter_namespaces(without: frozenset[str]) -> set[str]:
     layers = set()
     if "user_ns" not in without and _user_namespaces_work():
         become_nobody()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root and the maps cannot be written
+        # Otherwise /proc/self belongs to root and the maps cannot be written.
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
         _enter_user_namespace()
         layers.add("user_ns")
     for name, flag in _NAMESPACES.items():
@@ -70,7 +71,8 @@ def confine_zygote(layers: set[str], without: frozenset[str], zygote_filter: ker
     if os.getuid() != 0 or "user_ns" in layers:
         layers.add("uid")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # again, as giving up a user id resets it
+    # Again, as giving up a user id resets it.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     return layers
 
 
@@ -101,7 +103,9 @@ def judge_isolation(layers: set[str]) -> str:
     """
     if not layers >= CORE or "uid" not in layers:
         return "none"
-    return "full" if layers >= STRONG - {"user_ns"} else "reduced"
+    if layers >= STRONG - {"user_ns"}:
+        return "full"
+    return "reduced"
 
 
 def become_nobody() -> None:

@@ -16,7 +16,8 @@ from typing import Any
 from .channel import CALLS, NOTICE, Channel
 from .quota import CallFailed, Quota
 
-_PIECE = 128 << 10  # bytes of a file that are sent at once
+# Bytes of a file that are sent at once.
+_PIECE = 128 << 10
 
 
 class HttpResponse:

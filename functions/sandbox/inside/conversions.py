@@ -30,14 +30,28 @@ def _iso(value: Any) -> str:
 
 def _duration(value: Any) -> str:
     """ISO 8601: P1DT2H3M4.5S."""
-    sign, value = ("-", -value) if value.days < 0 else ("", value)
+    sign = ""
+    if value.days < 0:
+        sign = "-"
+        value = -value
     minutes, seconds = divmod(value.seconds, 60)
     hours, minutes = divmod(minutes, 60)
-    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
-    clock = [(hours, f"{hours}H"), (minutes, f"{minutes}M"), (seconds or value.microseconds, f"{seconds}{fraction}S")]
-    time = "".join(text for number, text in clock if number)
-    days = f"{value.days}D" if value.days else ""
-    return f"{sign}P{days}T{time}" if time else f"{sign}P{days or '0D'}"
+    time = ""
+    if hours:
+        time += f"{hours}H"
+    if minutes:
+        time += f"{minutes}M"
+    if value.microseconds:
+        fraction = f".{value.microseconds:06}".rstrip("0")
+        time += f"{seconds}{fraction}S"
+    elif seconds:
+        time += f"{seconds}S"
+    days = ""
+    if value.days:
+        days = f"{value.days}D"
+    if time:
+        return f"{sign}P{days}T{time}"
+    return f"{sign}P{days or '0D'}"
 
 
 def _missing(value: Any) -> None:

@@ -19,7 +19,8 @@ from .channel import Channel
 from .loop import JobLoop, run_to_end
 
 _LOADED_LATE = "email.generator email.iterators email.headerregistry xml.dom.expatbuilder"
-zones: dict[str, bytes] = {}  # the data of all time zones, 0.6 MB
+# The data of all time zones, 0.6 MB.
+zones: dict[str, bytes] = {}
 
 
 def warm_up() -> None:
@@ -32,7 +33,8 @@ def warm_up() -> None:
         zones[name] = _zone(name)
     zoneinfo._common.load_tzdata = _stored_zone  # type: ignore[assignment]
     mimetypes.init([])
-    asyncio.run = wrapped.run  # for functions without the language layer: a real loop needs descriptors
+    # For functions without the language layer: a real loop needs descriptors.
+    asyncio.run = wrapped.run
     datetime.datetime.strptime("2020-01-01", "%Y-%m-%d").strftime("%A")
     run_to_end(JobLoop(Channel()), _turn())
 
@@ -54,7 +56,8 @@ def _load_codec(name: str) -> None:
     try:
         codecs.lookup(name)
     except LookupError:
-        pass  # aliases is not a codec; mbcs and oem exist only on Windows
+        # `aliases` is not a codec; mbcs and oem exist only on Windows.
+        pass
 
 
 async def _turn() -> None:

@@ -54,7 +54,9 @@ def preload(profile: str, libraries: tuple[str, ...] = ()) -> None:
 
 def exports(module: str) -> dict[str, Any]:
     """What functions may import from the module; empty if this profile does not offer it."""
-    return vars(_facades[module]) if module in _facades else {}
+    if module not in _facades:
+        return {}
+    return vars(_facades[module])
 
 
 def refuse_files(profile: str) -> None:
@@ -123,8 +125,14 @@ def _bind(name: str, mine: dict[str, types.ModuleType], is_kept: bool) -> types.
     """
     if name not in mine:
         facade = _facades.get(name)
-        is_copied = is_kept or name == "sys"  # each job has its own output streams
-        mine[name] = types.ModuleType(name) if facade is None else _fresh(facade) if is_copied else facade
+        if facade is None:
+            # A package that offers nothing by itself.
+            mine[name] = types.ModuleType(name)
+        elif is_kept or name == "sys":
+            # Each job has its own output streams, which are in `sys`.
+            mine[name] = _fresh(facade)
+        else:
+            mine[name] = facade
     package, _, last = name.rpartition(".")
     if package:
         vars(_bind(package, mine, is_kept))[last] = mine[name]

@@ -23,7 +23,8 @@ def patch_dataclass_fields() -> None:
 
 def read_field(subject: Any, name: str, *default: Any) -> Any:
     """A field may be called `format`, and an object may pass the access on to a text."""
-    is_risky = name in RISKY_ATTRIBUTES and name != "mro"  # which a class may have as the default of a field
+    # A class may have `mro` as the default of a field.
+    is_risky = name in RISKY_ATTRIBUTES and name != "mro"
     return (guarded_getattr if is_risky else getattr)(subject, name, *default)
 
 

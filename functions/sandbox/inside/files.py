@@ -20,12 +20,14 @@ PROFILE = "files"
 WORK = "/mnt"
 WORK_BYTES = 64 << 20
 _DESCRIPTORS = 64
-_ENTRIES = 4096  # files and directories in /mnt
+# Files and directories in /mnt.
+_ENTRIES = 4096
 _DATA_BYTES = 64 << 20
 _CODE = (".py", ".pyc", ".pyi", ".pyx", ".pxd", ".so", ".a", ".c", ".h", ".f90")
 _LEFT_OUT = ("/tests/", "/zoneinfo/posix/", "/zoneinfo/right/")
 _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-_LAYERS = ("capabilities", "landlock")  # of a child, in the order in which they are built
+# The layers of a child, in the order in which they are built.
+_LAYERS = ("capabilities", "landlock")
 _NEEDED = {"user_ns", "mount_ns"}
 
 

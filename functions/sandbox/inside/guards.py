@@ -19,7 +19,8 @@ _MISSING = object()
 _BOUND = type("".format)
 _NATIVE = (_BOUND, type(str.format), type(object.__setattr__), type(object.__dict__["__class__"]))
 _MRO, _DICT = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
-_OF_THE_CLASS = (classmethod, partialmethod)  # bound to an int's class, say, they call their function with `type`
+# Bound to an int's class, say, they call their function with `type`.
+_OF_THE_CLASS = (classmethod, partialmethod)
 
 _PLAIN = split_words("""
     abs aiter all anext any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod

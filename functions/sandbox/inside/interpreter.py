@@ -43,7 +43,8 @@ _USEFUL = (
 )  # fmt: skip
 
 _namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
-_sent: dict[str, tuple[int, int]] = {}  # what was sent of /mnt/outputs: size and time of the last change
+# What was sent of /mnt/outputs: size and time of the last change.
+_sent: dict[str, tuple[int, int]] = {}
 _calls = 0
 
 
@@ -52,10 +53,12 @@ def preload(libraries: tuple[str, ...]) -> None:
     for name in _USEFUL:
         importlib.import_module(name)
     for codec in pkgutil.iter_modules(encodings.__path__):
-        if codec.name not in ("mbcs", "oem"):  # Windows
+        if codec.name not in ("mbcs", "oem"):
+            # The two others exist only on Windows.
             importlib.import_module(f"encodings.{codec.name}")
     packages.load_packages(libraries)
-    sys.modules["documents"] = documents  # code reads documents as collections do
+    # Code reads documents as collections do.
+    sys.modules["documents"] = documents
     roots = {path for name in libraries for path in getattr(sys.modules[name], "__path__", ())}
     files.read_data([*sorted(roots), *zoneinfo.TZPATH[:1]])
     if "matplotlib" in libraries:

@@ -15,7 +15,8 @@ PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
-LANDLOCK_READ = 1 << 2 | 1 << 3  # files and directories
+# The rights to read files and directories.
+LANDLOCK_READ = 1 << 2 | 1 << 3
 LANDLOCK_WRITE = LANDLOCK_READ | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 13 | 1 << 14
 MS_REC, MS_PRIVATE, MNT_DETACH = 16384, 1 << 18, 2
 _SECCOMP_SET_MODE_FILTER = 1
@@ -77,7 +78,8 @@ def drop_capabilities() -> None:
     """Empty all five capability sets; a later exec cannot restore them."""
     for capability in range(64):
         if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break  # beyond the last capability, or not permitted: then there is nothing to drop either
+            # Beyond the last capability, or not permitted: then there is nothing to drop either.
+            break
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     _check(_syscall(NUMBERS[MACHINE]["capset"], header, (ctypes.c_uint32 * 6)()), "capset")
@@ -96,8 +98,18 @@ def landlock_deny_all(but: Iterable[tuple[str, int]] = ()) -> None:
     version = landlock_version()
     if not version:
         raise OSError("this kernel has no Landlock")
-    rules = _Ruleset((1 << _file_rights(version)) - 1, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
-    size = 8 if version < 4 else 16 if version < 6 else 24
+    files = (1 << _file_rights(version)) - 1
+    network = 0
+    scopes = 0
+    # The structure has grown with the versions; a kernel refuses what it does not know.
+    size = 8
+    if version >= 4:
+        network = 0b11
+        size = 16
+    if version >= 6:
+        scopes = 0b11
+        size = 24
+    rules = _Ruleset(files, network, scopes)
     numbers = NUMBERS[MACHINE]
     descriptor = _check(_syscall(numbers["landlock_create_ruleset"], ctypes.byref(rules), size, 0), "landlock")
     for path, rights in but:
@@ -126,8 +138,10 @@ def _check(result: int, what: str) -> int:
     return result
 
 
-_FLAGS_AT = 21 * ctypes.sizeof(ctypes.c_void_p)  # tp_flags in PyTypeObject
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+# Where `tp_flags` is in PyTypeObject.
+_FLAGS_AT = 21 * ctypes.sizeof(ctypes.c_void_p)
+# The flag Py_TPFLAGS_IMMUTABLETYPE.
+_IMMUTABLE = 1 << 8
 
 
 def make_immutable(kind: type) -> None:

@@ -181,7 +181,8 @@ _EXTENDED = {
 
 EXPORTS: dict[str, tuple[str, ...]] = {name: tuple(names.split()) for name, names in (_CORE | _EXTENDED).items()}
 _PROFILES = dict.fromkeys(_CORE, CORE) | dict.fromkeys(_EXTENDED, EXTENDED)
-ALWAYS_ALLOWED = frozenset({"__future__", "typing"})  # only needed for annotations
+# Only needed for annotations.
+ALWAYS_ALLOWED = frozenset({"__future__", "typing"})
 
 HINTS = {
     "os": "Functions have no file system and no environment. Pass the value as an argument; for paths "
@@ -228,9 +229,10 @@ def find_import_hint(name: str) -> str:
 
 def hint_for_name(module: str, name: str) -> str:
     """The suggested alternative to importing this name of a module."""
-    if hint := NAME_HINTS.get(f"{module}.{name}"):
+    hint = NAME_HINTS.get(f"{module}.{name}") or _similar(name, EXPORTS[module])
+    if hint:
         return hint
-    return _similar(name, EXPORTS[module]) or f"Write it in plain Python: only some names of {module} are available."
+    return f"Write it in plain Python: only some names of {module} are available."
 
 
 NAME_HINTS = {
@@ -247,8 +249,11 @@ NAME_HINTS = {
 
 def _similar(name: str, names: Iterable[str]) -> str:
     """“Did you mean …?”, by edit distance."""
-    close = [one for one in names if _distance(name.lower(), one.lower()) <= max(1, len(name) // 4)]
-    return f"Did you mean {' or '.join(close[:2])}?" if close else ""
+    farthest = max(1, len(name) // 4)
+    close = [one for one in names if _distance(name.lower(), one.lower()) <= farthest]
+    if not close:
+        return ""
+    return f"Did you mean {' or '.join(close[:2])}?"
 
 
 def _distance(a: str, b: str) -> int:
@@ -265,12 +270,16 @@ def _distance(a: str, b: str) -> int:
 
 def choose_profile(imported: set[str]) -> str:
     """The smallest profile that offers all these modules."""
-    return EXTENDED if any(_PROFILES.get(name) == EXTENDED for name in imported) else CORE
+    if any(_PROFILES.get(name) == EXTENDED for name in imported):
+        return EXTENDED
+    return CORE
 
 
 def list_profile_modules(profile: str) -> tuple[str, ...]:
     """The modules preloaded by a zygote of this profile."""
-    return tuple(_CORE) if profile == CORE else tuple(_CORE | _EXTENDED)
+    if profile == CORE:
+        return tuple(_CORE)
+    return tuple(_CORE | _EXTENDED)
 
 
 def allows(allowed: frozenset[str], name: str) -> bool:

@@ -78,7 +78,8 @@ _NAMEDTUPLE = frozenset(
 )
 
 
-class NameRefusal(NamedTuple):  # the dataclasses module would add inspect and 1.5 MB to every zygote
+# The dataclasses module would add inspect and 1.5 MB to every zygote.
+class NameRefusal(NamedTuple):
     """The reason why a name may not be used, and an alternative."""
 
     code: str

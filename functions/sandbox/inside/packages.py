@@ -45,7 +45,8 @@ def _iterate_modules(name: str) -> Iterator[str]:
 
 def _try(name: str) -> None:
     try:
-        with contextlib.redirect_stdout(None):  # some print when they are loaded
+        with contextlib.redirect_stdout(None):
+            # Some print when they are loaded.
             importlib.import_module(name)
     except BaseException:  # noqa: BLE001 - what needs another library, or another system, is not there
         sys.modules.pop(name, None)
@@ -98,4 +99,5 @@ def _warm_up(chosen: tuple[str, ...]) -> None:
     if "chardet" in chosen:
         import chardet
 
-        chardet.detect("Возврат товара возможен в течение тридцати дней.".encode("cp1251"))  # reads its models
+        # Reads its models.
+        chardet.detect("Возврат товара возможен в течение тридцати дней.".encode("cp1251"))

@@ -22,7 +22,8 @@ from typing import Any
 from .guards import SAFE_BUILTINS, SafeFormatter, class_without_meta, guarded_setattr
 from .names import RISKY_ATTRIBUTES, attribute_refusal
 
-OWN = "stored_function"  # the module of a function
+# The module of a function.
+OWN = "stored_function"
 _ATTRIBUTE = re.compile(r"\.\s*(\w+)")
 _NAMES_ONLY = re.compile(r"[\w.\[\]|, '\"]+")
 
@@ -39,7 +40,8 @@ def apply_patches(*, with_libraries: bool = False) -> None:
     if not with_libraries:
         typing.ForwardRef._evaluate = _evaluate_names  # type: ignore[method-assign, assignment]
         typing._eval_type = _eval_type  # type: ignore[attr-defined]
-        _close(typing.ForwardRef)  # its own `_evaluate` would be given the names of modules
+        # Its own `_evaluate` would be given the names of modules.
+        _close(typing.ForwardRef)
 
 
 def apply_to_extended(*, with_libraries: bool = False) -> None:
@@ -58,26 +60,34 @@ def apply_to_extended(*, with_libraries: bool = False) -> None:
     from .kernel import make_immutable
 
     for flavour in (pathlib._posix_flavour, pathlib._windows_flavour):  # type: ignore[attr-defined]
-        type(flavour).pathmod = None  # the module itself, used only by methods that need files
+        # The module itself, used only by methods that need files.
+        type(flavour).pathmod = None
 
-    logging._STYLES.pop("{", None)  # it would format a record with fields that can reach any attribute
+    # It would format a record with fields that can reach any attribute.
+    logging._STYLES.pop("{", None)
     logging.Formatter.formatException = wrapped_extended.format_exc_info  # type: ignore[assignment, method-assign]
     format_helpers.extract_stack = wrapped_extended.extract_stack
-    traceback.extract_stack.__code__ = wrapped_extended.extract_stack.__code__  # futures keep the function
+    # Futures keep the function.
+    traceback.extract_stack.__code__ = wrapped_extended.extract_stack.__code__
     find = ContentManager._find_set_handler  # type: ignore[attr-defined]
     ContentManager._find_set_handler = _without_classes(find)  # type: ignore[attr-defined]
     traceback.print_stack = wrapped_extended.print_stack
-    base_tasks._task_get_stack.__code__ = _no_stack.__code__  # tasks keep the function
+    # Tasks keep the function.
+    base_tasks._task_get_stack.__code__ = _no_stack.__code__
     base_tasks._task_print_stack.__code__ = _nothing.__code__
-    linecache.updatecache = _no_lines  # it reads any file that a made-up frame or summary names
+    # It reads any file that a made-up frame or summary names.
+    linecache.updatecache = _no_lines
     _guard_field_name(dataclasses.Field)
     if not with_libraries:
-        _close(dataclasses.Field)  # its own `name` would be inserted into source
-    make_immutable(dataclasses.Field)  # another `name` in place of the property as well
+        # Its own `name` would be inserted into source.
+        _close(dataclasses.Field)
+    # Another `name` in place of the property as well.
+    make_immutable(dataclasses.Field)
     fields.patch_dataclass_fields()
     unconnected.refuse_connections()
     xmlbuilder.DOMImplementationLS.createDOMBuilder = _no_file  # type: ignore[method-assign]
-    vars(copy)["setattr"] = guarded_setattr  # `__reduce_ex__` names attributes to set on any object
+    # `__reduce_ex__` names attributes to set on any object.
+    vars(copy)["setattr"] = guarded_setattr
 
 
 def refuse_conversions() -> None:
@@ -123,7 +133,8 @@ def _namedtuple(typename: str, field_names: str | Iterable[str], *, rename: bool
     names = field_names.replace(",", " ").split() if isinstance(field_names, str) else list(field_names)
     if not rename:
         names = [_check(name) for name in names]
-    more.setdefault("module", OWN)  # otherwise it inspects the caller's frame, which is this one
+    # Otherwise it inspects the caller's frame, which is this one.
+    more.setdefault("module", OWN)
     return _real_namedtuple(typename, names, rename=rename, **more)
 
 
@@ -180,7 +191,8 @@ def _compile_expression(text: Any) -> Any:
         and RISKY_ATTRIBUTES.isdisjoint(_ATTRIBUTE.findall(text))
     ):
         code = compile(text, "<string>", "eval", dont_inherit=True)
-        if set(_iterate_code_names(code)).issubset(find_identifiers(text)):  # the compiler reads ｆ as f
+        if set(_iterate_code_names(code)).issubset(find_identifiers(text)):
+            # The compiler reads ｆ as f.
             return code
     raise TypeError("an annotation given as text must name a class")
 
@@ -259,7 +271,8 @@ def _is_of_library(namespace: Any) -> bool:
 def _iterate_code_names(code: Any) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
-        if isinstance(constant, type(code)):  # a comprehension
+        if isinstance(constant, type(code)):
+            # The code of a comprehension.
             yield from _iterate_code_names(constant)
 
 

@@ -50,9 +50,11 @@ class Policy(RestrictingNodeTransformer):
         self._allowed = allowed_imports
         self._refusals = refusals
         self._in_class = False
-        self._kept = 0  # classes in patterns
+        # Classes in patterns.
+        self._kept = 0
         self.libraries: Libraries = {}
-        self.packages: frozenset[str] = frozenset()  # modules that may be imported from the required libraries
+        # Modules that may be imported from the required libraries.
+        self.packages: frozenset[str] = frozenset()
 
     # Reporting
 
@@ -90,7 +92,8 @@ class Policy(RestrictingNodeTransformer):
         return self.node_contents_visit(node)
 
     def check_function_argument_names(self, node: Any) -> None:
-        return  # visit_arg handles every kind of parameter
+        # visit_arg handles every kind of parameter.
+        return
 
     def _outside_class(self, step: Any) -> Any:
         was, self._in_class = self._in_class, False
@@ -298,7 +301,8 @@ class Policy(RestrictingNodeTransformer):
                                "Import a module by its full name.")  # fmt: skip
             return node
         within = [f"{module}.{alias.name}" for alias in node.names]
-        if all(name in modules.EXPORTS for name in within):  # `from urllib import parse`
+        if all(name in modules.EXPORTS for name in within):
+            # `from urllib import parse`.
             for alias, name in zip(node.names, within, strict=True):
                 self._check_import(alias, name)
                 self.check_name(alias, alias.asname or alias.name)
@@ -336,4 +340,6 @@ class Policy(RestrictingNodeTransformer):
 
 def _last_name(node: ast.expr) -> str:
     """`abc.ABCMeta` → ABCMeta."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return getattr(node, "id", "")

@@ -92,16 +92,18 @@ class Quota:
 
 
 def _check_depth(value: Any, most: int) -> None:
-    level = [value]
+    # Layer by layer, because a recursion would end where Python's stack does.
+    layer = [value]
     for _ in range(most + 2):
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list | tuple)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
+        below: list[Any] = []
+        for item in layer:
+            if isinstance(item, dict):
+                below += item.values()
+            elif isinstance(item, list | tuple):
+                below += item
+        if not below:
             return
+        layer = below
     raise ValueError(f"the sent value is nested deeper than {most} levels")
 
 

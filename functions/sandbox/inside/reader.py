@@ -25,8 +25,9 @@ from . import letters
 
 def answer(order: dict[str, Any]) -> bytes:
     """The reply to one task: {"value": …}, or {"refused": …} with the task's refusal."""
+    task = TASKS[order["task"]]
     try:
-        reply = {"value": TASKS[order["task"]](*order["parts"])}
+        reply = {"value": task(*order["parts"])}
     except (ValueError, RecursionError) as error:
         reply = {"refused": describe_error(error)}
     return json.dumps(reply).encode()
@@ -34,7 +35,8 @@ def answer(order: dict[str, Any]) -> bytes:
 
 def describe_error(error: Exception) -> dict[str, Any]:
     facts = {name: getattr(error, name, None) for name in ("code", "hint", "line", "column")}
-    return {**facts, "message": str(getattr(error, "message", error))[:2000]}
+    message = str(getattr(error, "message", error))
+    return {**facts, "message": message[:2000]}
 
 
 def read_signature(source: str, entry: str) -> dict[str, Any]:
@@ -42,7 +44,8 @@ def read_signature(source: str, entry: str) -> dict[str, Any]:
 
 
 def validate(rules: Any, value: Any) -> list[dict[str, str]]:
-    return schema.validate_here(schema_rules.cache_key(rules), value, all_errors=False)
+    key = schema_rules.cache_key(rules)
+    return schema.validate_here(key, value, all_errors=False)
 
 
 def side_by_side(old: str, new: str) -> list[dict[str, Any]]:
@@ -96,4 +99,5 @@ def warm_up() -> None:
         answer({"task": task, "parts": parts})
     for archive in (_ZIP, _TAR):
         answer({"task": "unpack", "parts": [archive, "a", ""]})
-    answer({"task": "render", "parts": ["{% if %}", {}]})  # errors load more
+    # Errors load more.
+    answer({"task": "render", "parts": ["{% if %}", {}]})

@@ -19,14 +19,19 @@ class Refusals:
 
     def add(self, node: ast.AST | None, code: str, message: str, hint: str) -> None:
         line = getattr(node, "lineno", None) or 1
+        end_line = getattr(node, "end_lineno", None) or line
+        # Editors count columns from one.
         column = (getattr(node, "col_offset", None) or 0) + 1
-        self._append(code, message, hint, line, column, getattr(node, "end_lineno", None) or line,
-                     (getattr(node, "end_col_offset", None) or 0) + 1)  # fmt: skip
+        end_column = (getattr(node, "end_col_offset", None) or 0) + 1
+        self._append(code, message, hint, line, column, end_line, end_column)
 
     def add_syntax_error(self, error: SyntaxError) -> None:
-        line, column = error.lineno or 1, max(error.offset or 1, 1)
-        self._append("syntax", error.msg or "invalid syntax", "Fix the Python syntax on this line.", line, column,
-                     error.end_lineno or line, max(error.end_offset or column, column))  # fmt: skip
+        line = error.lineno or 1
+        column = max(error.offset or 1, 1)
+        end_line = error.end_lineno or line
+        end_column = max(error.end_offset or column, column)
+        message = error.msg or "invalid syntax"
+        self._append("syntax", message, "Fix the Python syntax on this line.", line, column, end_line, end_column)
 
     def sorted_rows(self) -> list[dict[str, Any]]:
         return sorted(self.rows, key=lambda row: (row["line"], row["column"]))
@@ -38,5 +43,14 @@ class Refusals:
         if key in self._seen or len(self.rows) >= MAX_REFUSALS:
             return
         self._seen.add(key)
-        self.rows.append({"severity": "error", "code": code, "message": message, "hint": hint, "line": line,
-                          "column": column, "end_line": end_line, "end_column": end_column})  # fmt: skip
+        row = {
+            "severity": "error",
+            "code": code,
+            "message": message,
+            "hint": hint,
+            "line": line,
+            "column": column,
+            "end_line": end_line,
+            "end_column": end_column,
+        }
+        self.rows.append(row)

@@ -41,13 +41,17 @@ def _listed(node: ast.stmt) -> list[tuple[ast.Constant, str]]:
     """The strings of `requires = ["a", "b"]`; a variable of that name with any other value is
     ignored.
     """
-    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple)):
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List | ast.Tuple):
         return []
-    if [target.id for target in node.targets if isinstance(target, ast.Name)] != ["requires"]:
+    targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if targets != ["requires"]:
         return []
-    constants = [item for item in node.value.elts if isinstance(item, ast.Constant)]
-    items = [(item, item.value) for item in constants if isinstance(item.value, str)]
-    return items if len(items) == len(node.value.elts) else []
+    items = []
+    for item in node.value.elts:
+        if not isinstance(item, ast.Constant) or not isinstance(item.value, str):
+            return []
+        items.append((item, item.value))
+    return items
 
 
 def find_library_hint(module: str, offered: Mapping[str, Collection[str]]) -> str:

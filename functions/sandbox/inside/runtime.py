@@ -114,7 +114,8 @@ def run_job(job: Job, channel: Channel) -> None:
 
 def _call(job: Job, order: dict[str, Any], channel: Channel) -> Any:
     namespace = job.globals = job.globals or _globals(job)
-    exec(job.code, namespace)  # bytecode from a compiler child: this process is locked down and expendable
+    # Bytecode from a compiler child: this process is locked down and expendable.
+    exec(job.code, namespace)
     entry = namespace.get(order["entry"])
     if not callable(entry):
         raise NameError(f"there is no function named {order['entry']}")
@@ -137,7 +138,8 @@ def _read_arguments(arguments: dict[str, Any], order: dict[str, Any], namespace:
 
 
 def _call_async(entry: Any, arguments: dict[str, Any], order: dict[str, Any], channel: Channel) -> Any:
-    from .loop import JobLoop, run_to_end  # already loaded if this profile has asyncio
+    # Already loaded if this profile has asyncio.
+    from .loop import JobLoop, run_to_end
 
     loop = JobLoop(channel, Quota(order))
     if order["takes_ctx"]:
@@ -159,7 +161,8 @@ def _globals(job: Job) -> dict[str, Any]:
     if not job.order["safe_mode"]:
         namespace |= {"__builtins__": builtins, **_GIVEN}
         return namespace
-    names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS  # not copied in a process that runs only one job
+    # Not copied in a process that runs only one job.
+    names = SAFE_BUILTINS.copy() if job.keep else SAFE_BUILTINS
     names["__import__"] = importer(frozenset(job.order["imports"]), is_kept=job.keep)
     namespace |= {"__builtins__": names, **_GIVEN, **_HOOKS}
     return namespace
@@ -184,14 +187,22 @@ def _done(result: Any, printed: Printed, output_bytes: int) -> bytes:
 
 
 def _failed(error: BaseException, printed: Printed) -> bytes:
-    kind = "output" if isinstance(error, values.BadResult) else "error"
+    kind = "error"
+    if isinstance(error, values.BadResult):
+        kind = "output"
     described = {
         "type": type(error).__name__,
         "message": _message(error),
         "line": _find_error_line(error.__traceback__),
     }
-    return json.dumps({"ok": False, "kind": kind, "error": described, "printed": printed.__text__(),
-                       "cut": printed.__cut__}).encode()  # fmt: skip
+    reply = {
+        "ok": False,
+        "kind": kind,
+        "error": described,
+        "printed": printed.__text__(),
+        "cut": printed.__cut__,
+    }
+    return json.dumps(reply).encode()
 
 
 def _message(error: BaseException) -> str:
@@ -250,8 +261,10 @@ class _Alarm:
             self._wind_up(remaining_s)
             return
         if self.channel is None or self.printed is None:
-            os._exit(0)  # a kept child that is no longer used
-        if self.channel.sending:  # never interrupt a frame that is partly sent
+            # A kept child that is no longer used.
+            os._exit(0)
+        if self.channel.sending:
+            # Never interrupt a frame that is partly sent.
             self._wind_up(0.01)
             return
         while frame is not None and frame.f_code.co_filename != FILENAME:

@@ -25,7 +25,8 @@ _PROT_EXEC = 4
 _NOT_A_FORK = 0xFFFFFFFF & ~(0xFF | 0x01000000 | 0x00200000)
 # Duplicate a descriptor, its flags, locks. Not F_SETOWN and F_SETSIG, which send signals to other processes.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
-_IOCTL = (0x5401, 0x5450, 0x5451)  # TCGETS, which is how isatty() asks, FIONCLEX and FIOCLEX
+# TCGETS, which is how isatty() asks, FIONCLEX and FIOCLEX.
+_IOCTL = (0x5401, 0x5450, 0x5451)
 # Code from a model tries the network by accident: it is refused, and the process keeps its state.
 _NETWORK = ("socket", "connect", "bind", "listen", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg")
 
@@ -74,7 +75,8 @@ def _program(
         code += _when(numbers["clone"], _unless_bits(0, _NOT_A_FORK))
     for name, values in commands.items():
         code += _when(numbers[name], _allow_only(1, values))
-    code += _when(numbers["clone3"], [_return(ENOSYS)])  # the C library then uses clone instead
+    # The C library then uses clone instead.
+    code += _when(numbers["clone3"], [_return(ENOSYS)])
     for name in allowed:
         if name in numbers and not (can_fork and name == "clone"):
             code += _when(numbers[name], [_return(ALLOW)])
@@ -103,7 +105,8 @@ def _allow_only(argument: int, values: tuple[int, ...]) -> list[bytes]:
 
 
 def _low_word(argument: int) -> int:
-    return _ARGUMENTS + 8 * argument  # both architectures are little-endian
+    # Both architectures are little-endian.
+    return _ARGUMENTS + 8 * argument
 
 
 def _load(offset: int) -> bytes:

@@ -16,7 +16,8 @@ _SERVED = frozenset(
     default_exception_handler get_task_factory call_soon_threadsafe
 """)
 )
-_UNUSED = ("concurrent", "socket", "ssl", "subprocess")  # modules that only methods not served use
+# Modules that only methods not served use.
+_UNUSED = ("concurrent", "socket", "ssl", "subprocess")
 
 
 def refuse_connections() -> None:

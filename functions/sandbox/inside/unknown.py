@@ -59,9 +59,15 @@ def _hint(name: str) -> str:
 
 
 def _assigned_at_module_level(table: symtable.SymbolTable) -> set[str]:
-    assigned = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    assigned = set()
+    for symbol in table.get_symbols():
+        if symbol.is_assigned() or symbol.is_imported():
+            assigned.add(symbol.get_name())
+    # By `global` in a function.
     for inner in _all_tables(table):
-        assigned |= {s.get_name() for s in inner.get_symbols() if s.is_declared_global() and s.is_assigned()}
+        for symbol in inner.get_symbols():
+            if symbol.is_declared_global() and symbol.is_assigned():
+                assigned.add(symbol.get_name())
     return assigned
 
 

@@ -44,9 +44,11 @@ class BadResult(Exception):
 
 def encode(value: object) -> bytes:
     """The value as UTF-8 JSON. Raises BadResult with the position and a suggested fix."""
-    sys.set_int_max_str_digits(MOST_DIGITS)  # a function may have lifted it, and the host cannot read such a number
+    # A function may have lifted it, and the host cannot read such a number.
+    sys.set_int_max_str_digits(MOST_DIGITS)
     text = "".join(_chunks(_plain(value, "result", 0), 0))
-    if "\\u0000" in text and _NUL.search(text):  # the pattern alone needs 0.1 s for a megabyte
+    if "\\u0000" in text and _NUL.search(text):
+        # The pattern alone needs 0.1 s for a megabyte.
         raise BadResult("the result contains a NUL character, which databases cannot store: remove it")
     try:
         return text.encode()

@@ -11,7 +11,8 @@ from typing import Any
 from .guards import SafeFormatter, class_without_meta, guarded_getattr
 from .names import pattern_refusal
 
-_DEEPEST = 20_000  # frames
+# Frames of the deepest recursion.
+_DEEPEST = 20_000
 _COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
@@ -81,7 +82,8 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
     """dataclasses.dataclass, without positional patterns if a field has a name that patterns may
     not read.
     """
-    from dataclasses import dataclass as real  # only the extended profile has it
+    # Only the extended profile has it.
+    from dataclasses import dataclass as real
 
     def make(cls: Any) -> Any:
         own = vars(cls).get("__annotations__", {})
@@ -119,7 +121,9 @@ async def to_thread(*arguments: Any, **keywords: Any) -> None:
 def run(main: Any, *, debug: bool | None = None) -> Any:
     """asyncio.run in a plain `def`, on the event loop without descriptors."""
     from .channel import Channel
-    from .loop import JobLoop, run_to_end  # only the extended profile has it
+
+    # Only the extended profile has it.
+    from .loop import JobLoop, run_to_end
 
     return run_to_end(JobLoop(Channel()), main)
 

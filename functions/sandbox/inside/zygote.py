@@ -28,7 +28,8 @@ from types import ModuleType
 
 from . import confine, files, host_traces, kernel, seccomp
 
-USAGE = struct.Struct("<iddQ")  # wait status, user seconds, system seconds, peak resident kB
+# The wait status, user seconds, system seconds, peak resident kB.
+USAGE = struct.Struct("<iddQ")
 _SPAWNED, _FAILED = b"C", b"E"
 _LATER = b"L"
 _MOMENT_S = 0.001
@@ -53,8 +54,10 @@ def _start(control: _socket.socket, profile: str, left_out: tuple[str, ...], pac
     without = frozenset(left_out)
     _forget_inherited_signals()
     if profile in _OUR_OWN:
-        os.nice(_NICENESS)  # a slow source or schema should not delay other processes
-    from . import child  # loads everything that the profile offers; nothing can be loaded later
+        # A slow source or schema should not delay other processes.
+        os.nice(_NICENESS)
+    # Loads everything that the profile offers; nothing can be loaded later.
+    from . import child
 
     child.preload(profile, packages)
     child.note_size()
@@ -109,8 +112,10 @@ class _Nursery:
         self.child = child
         self.poller = select.poll()
         self.poller.register(control, select.POLLIN)
-        self.children: dict[int, tuple[int, int]] = {}  # pidfd -> (pid, report pipe)
-        self.later = 0  # spares to be created later
+        # By pidfd: the pid and the report pipe.
+        self.children: dict[int, tuple[int, int]] = {}
+        # Spares to be created later.
+        self.later = 0
         self.due = 0.0
 
     def serve(self) -> None:
@@ -149,7 +154,8 @@ class _Nursery:
         try:
             self._spawn(is_spare)
         except ConnectionError:
-            return False  # the host ended while a child was being created: a shutdown, not a crash
+            # The host ended while a child was being created: a shutdown, not a crash.
+            return False
         except OSError as error:
             self.control.send(_FAILED + str(error).encode())
         return True
@@ -177,7 +183,8 @@ class _Nursery:
                 self._become_child(job_socket, is_spare)
             pidfd = os.pidfd_open(pid)
         except OSError:
-            os.close(report)  # without a process there is nothing to wait for
+            # Without a process there is nothing to wait for.
+            os.close(report)
             raise
         self.children[pidfd] = (pid, report)
         self.poller.register(pidfd, select.POLLIN)
@@ -190,7 +197,8 @@ class _Nursery:
             self.confine_child()
             self.child.live(rehearse=is_spare)
         finally:
-            os._exit(70)  # reached only if the child fails
+            # Reached only if the child fails.
+            os._exit(70)
 
     def _bury(self, pidfd: int) -> None:
         pid, report = self.children.pop(pidfd)
@@ -199,7 +207,8 @@ class _Nursery:
         try:
             os.write(report, USAGE.pack(status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss))
         except BrokenPipeError:
-            pass  # the host is no longer interested
+            # The host is no longer interested.
+            pass
         os.close(report)
         os.close(pidfd)
 

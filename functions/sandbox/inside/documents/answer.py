@@ -8,8 +8,10 @@ from typing import Any
 from .kinds import read_content
 from .report import LeftOut, Part, Refused, describe_refusal, limit_parts
 
-HEADING = 200  # characters
-BYTES = 10 << 20  # of the answer: the sandbox passes no larger file on
+# Characters of a heading.
+HEADING = 200
+# Bytes of the answer: the sandbox passes no larger file on.
+BYTES = 10 << 20
 
 
 def write_answer(path: str, output: str, name: str = "") -> None:
@@ -37,7 +39,8 @@ def write_answer(path: str, output: str, name: str = "") -> None:
 
 def encode_part(part: Part) -> bytes:
     """A long heading is kept whole: as the first line of the text."""
-    heading, text = part.get("heading", ""), part["text"]
+    heading = part.get("heading", "")
+    text = part["text"]
     if len(heading) > HEADING:
         text = f"{heading}\n{text}"
     written = text.encode("utf-8", "replace")

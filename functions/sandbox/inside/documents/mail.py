@@ -14,11 +14,14 @@ from ..letters.reading import CALENDARS, ENRICHED, HEADERS, MARKUP, MESSAGE, REP
 from . import pages, plain
 from .report import LeftOut, Part, Refused, describe_refusal
 
-MESSAGES = 5  # in each other
+# Messages in messages.
+MESSAGES = 5
 # What Python's parser raises for damaged headers and parameters, such as a number of 5,000 digits.
 HEADER_FAULTS = (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
-BYTE_CODECS = ("utf-8", "cp1252")  # texts in them have no zero bytes
-Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]  # reads an attachment
+# Texts in them have no zero bytes.
+BYTE_CODECS = ("utf-8", "cp1252")
+# Reads an attachment.
+Read = Callable[[bytes, str, LeftOut, int], Iterable[Part]]
 
 
 def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> Iterator[Part]:
@@ -32,10 +35,15 @@ def read_mail(content: bytes, left_out: LeftOut, read: Read, depth: int = 0) -> 
 def read_message(message: Any, left_out: LeftOut, read: Read, depth: int) -> Iterator[Part]:
     """The headers with the body, then each attachment below its name."""
     subject = read_header(message, "Subject")
-    lines = [f"{name}: {read_header(message, name)}" for name in HEADERS if message.get(name) is not None]
+    lines = []
+    for name in HEADERS:
+        if message.get(name) is not None:
+            lines.append(f"{name}: {read_header(message, name)}")
     parts: list[Any] = []
-    letter = LetterReader(left_out, reads_messages=False).read(describe_part(message, parts, left_out))
+    tree = describe_part(message, parts, left_out)
+    letter = LetterReader(left_out, reads_messages=False).read(tree)
     yield {"text": "\n".join([*lines, "", letter.text]), "heading": subject}
+    # What the letter shows already is not read again.
     attached = [parts[part["id"]] for part in letter.attached if not part.get("is_shown")]
     for number, part in enumerate(attached, 1):
         yield from read_attached(part, number, left_out, read, depth)
@@ -86,8 +94,10 @@ def read_text(part: Any, left_out: LeftOut) -> str:
     text = decode_part(part, left_out)
     if part.get_content_type() != "text/html":
         return text
-    shown = pages.read_page(text, left_out)
-    return "\n".join(filter(None, (one.get("heading", "") + "\n" + one["text"] for one in shown))).strip()
+    texts = []
+    for page in pages.read_page(text, left_out):
+        texts.append(page.get("heading", "") + "\n" + page["text"])
+    return "\n".join(texts).strip()
 
 
 def decode_part(part: Any, left_out: LeftOut) -> str:
@@ -145,8 +155,10 @@ def read_file_name(part: Any) -> str:
 
 def read_header(message: Any, name: str) -> str:
     """The first header of this name; empty if there is none. One that Python cannot decode stays as it was sent."""
-    values = [str(value) for key, value in message.raw_items() if key.lower() == name.lower()]
-    return decode_header_value(values[0]) if values else ""
+    for key, value in message.raw_items():
+        if key.lower() == name.lower():
+            return decode_header_value(str(value))
+    return ""
 
 
 def decode_header_value(value: str) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 from .report import LeftOut, Part, Refused
 
-UNPACKED = 200 << 20  # bytes of all members of an archive
+# Bytes of all members of an archive.
+UNPACKED = 200 << 20
 MEMBERS = 20_000
 MAIN_TYPES = {"wordprocessingml": "word", "ms-word": "word", "spreadsheetml": "sheets", "ms-excel": "sheets",
               "presentationml": "slides", "ms-powerpoint": "slides"}  # fmt: skip
@@ -24,7 +25,10 @@ USUAL_MAINS = {"word/document.xml": "word", "xl/workbook.xml": "sheets", "ppt/pr
 
 def strip_namespace(tag: Any) -> str:
     """The name of an element or attribute without its namespace, which differs between strict and usual documents."""
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+    # Comments and the like have a function as their tag.
+    if not isinstance(tag, str):
+        return ""
+    return tag.rpartition("}")[2]
 
 
 def find_child(element: Any, name: str) -> Any:
@@ -37,8 +41,10 @@ def find_child(element: Any, name: str) -> Any:
 
 def child_or_empty(element: Any, name: str) -> Any:
     """The first child of this name to iterate over; nothing if there is none."""
-    one = find_child(element, name)
-    return one if one is not None else ()
+    child = find_child(element, name)
+    if child is None:
+        return ()
+    return child
 
 
 def find_descendant(element: Any, name: str) -> Any:
@@ -61,14 +67,18 @@ def read_attribute(element: Any, name: str) -> str:
 
 def is_enabled(element: Any) -> bool:
     """Whether a switch such as <w:vanish/> is on."""
-    return element is not None and read_attribute(element, "val").lower() not in ("0", "false", "off", "none")
+    if element is None:
+        return False
+    return read_attribute(element, "val").lower() not in ("0", "false", "off", "none")
 
 
 class Relation:
     """A link from one part of a package to another."""
 
     def __init__(self, kind: str, target: str, is_external: bool) -> None:
-        self.kind, self.target, self.is_external = kind, target, is_external
+        self.kind = kind
+        self.target = target
+        self.is_external = is_external
 
 
 class Package:
@@ -82,8 +92,10 @@ class Package:
 
     def check(self) -> None:
         members = self.members.values()
-        if sum(member.file_size for member in members) > UNPACKED or len(members) > MEMBERS:
+        unpacked = sum(member.file_size for member in members)
+        if unpacked > UNPACKED or len(members) > MEMBERS:
             raise Refused("too_large", f"Unpacked, the file has more than {UNPACKED >> 20} MB.")
+        # The lowest bit says that a member is encrypted.
         if any(member.flag_bits & 1 for member in members):
             raise Refused("encrypted", "The file is encrypted: remove its password and add it again.")
         for name in self.members:
@@ -92,7 +104,9 @@ class Package:
 
     def declares_entities(self, name: str) -> bool:
         with self.archive.open(name) as file:
-            return b"<!DOCTYPE" in file.read(1024).replace(b"\0", b"")
+            # In UTF-16 every other byte is zero.
+            beginning = file.read(1024).replace(b"\0", b"")
+        return b"<!DOCTYPE" in beginning
 
     def read_media_type(self) -> str:
         """What an OpenDocument file says it is; empty for others."""
@@ -166,7 +180,8 @@ class Package:
 
     def find_related(self, name: str, kind: str) -> list[str]:
         """The names of the parts of this kind that a part links to."""
-        return list_targets(self.read_relations(name), kind)
+        relations = self.read_relations(name)
+        return list_targets(relations, kind)
 
 
 def list_targets(relations: dict[str, Relation], kind: str) -> list[str]:
@@ -205,14 +220,18 @@ def read_paragraphs(element: Any) -> list[str]:
 
 def read_description(picture: Any) -> str:
     """The alternative text of a picture; empty if it has none."""
-    return read_attribute(find_descendant(picture, "cNvPr"), "descr").strip()
+    properties = find_descendant(picture, "cNvPr")
+    return read_attribute(properties, "descr").strip()
 
 
 def read_chart(package: Package, name: str) -> list[str]:
     """The title, the names and the stored values of a chart."""
     root = package.parse_part(name)
+    head = "Chart"
     titles = read_paragraphs(root)
-    lines = [f"Chart: {' – '.join(titles)}" if titles else "Chart"]
+    if titles:
+        head = f"Chart: {' – '.join(titles)}"
+    lines = [head]
     for series in root.iter():
         if strip_namespace(series.tag) == "ser":
             values = [read_value(one) for one in series.iter() if strip_namespace(one.tag) == "pt"]
@@ -222,4 +241,6 @@ def read_chart(package: Package, name: str) -> list[str]:
 
 def read_value(point: Any) -> str:
     value = find_child(point, "v")
-    return (value.text or "").strip() if value is not None else ""
+    if value is None:
+        return ""
+    return (value.text or "").strip()

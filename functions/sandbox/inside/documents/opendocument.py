@@ -10,7 +10,8 @@ from .report import HIDDEN_SHEET, HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 MANIFEST = "META-INF/manifest.xml"
 ROWS = 200_000
-REPEATED = 50  # empty cells in a row that are shown
+# Empty cells in a row that are shown.
+REPEATED = 50
 
 
 def read_opendocument(package: Package, left_out: LeftOut) -> Iterator[Part]:
@@ -43,8 +44,10 @@ def find_hidden_styles(root: Any) -> frozenset[str]:
 class Reader:
     def __init__(self, left_out: LeftOut, hidden_styles: frozenset[str]) -> None:
         self.left_out, self.hidden_styles = left_out, hidden_styles
-        self.aside: list[str] = []  # lines of frames and notes that belong below the present paragraph
-        self.count = 0  # rows with content, of all tables
+        # Lines of frames and notes that belong below the present paragraph.
+        self.aside: list[str] = []
+        # Rows with content, of all tables.
+        self.count = 0
 
     def read_slides(self, content: Any) -> Iterator[Part]:
         number = 0
@@ -57,11 +60,13 @@ class Reader:
 
     def read_sheets(self, content: Any) -> Iterator[Part]:
         for table in content:
-            if strip_namespace(table.tag) == "table":
-                name = read_attribute(table, "name")
-                if read_attribute(table, "style-name") in self.hidden_styles:
-                    self.left_out.note(f"sheet {name}", HIDDEN_SHEET)
-                yield {"text": "\n".join(filter(None, self.read_rows(table))), "heading": name}
+            if strip_namespace(table.tag) != "table":
+                continue
+            name = read_attribute(table, "name")
+            if read_attribute(table, "style-name") in self.hidden_styles:
+                self.left_out.note(f"sheet {name}", HIDDEN_SHEET)
+            rows = filter(None, self.read_rows(table))
+            yield {"text": "\n".join(rows), "heading": name}
 
     def read_blocks(self, element: Any) -> Iterator[tuple[bool, str]]:
         """(whether it is a heading, text) of each paragraph and row, in order."""
@@ -130,9 +135,14 @@ class Reader:
             if strip_namespace(cell.tag) not in ("table-cell", "covered-table-cell"):
                 continue
             text = " ".join(text.strip() for _, text in self.read_inside(cell) if text.strip())
+            if not text:
+                text = read_attribute(cell, "value") or read_attribute(cell, "date-value")
+            times = 1
             repeated = read_attribute(cell, "number-columns-repeated")
-            times = min(int(repeated), REPEATED) if repeated.isdecimal() else 1
-            cells += [text or read_attribute(cell, "value") or read_attribute(cell, "date-value")] * times
+            if repeated.isdecimal():
+                # A sheet ends with a cell that is repeated up to its last column.
+                times = min(int(repeated), REPEATED)
+            cells += [text] * times
         while cells and not cells[-1]:
             cells.pop()
         return " | ".join(cells)

@@ -45,12 +45,16 @@ class Page(Markup):
             self.title.append(data)
 
     def add(self, text: str) -> None:
-        (self.heading if self.is_heading else self.text).append(text)
+        if self.is_heading:
+            self.heading.append(text)
+        else:
+            self.text.append(text)
 
     def close_part(self) -> None:
         text = re.sub(r"[ \t]+", " ", "".join(self.text))
         text = LINE_BREAKS.sub("\n", text)
-        self.parts.append({"text": text, "heading": " ".join("".join(self.heading).split())})
+        words = "".join(self.heading).split()
+        self.parts.append({"text": text, "heading": " ".join(words)})
         self.text = []
 
     def close_page(self) -> list[Part]:

@@ -13,9 +13,12 @@ from .report import PICTURE, LeftOut, Part, Refused
 PAGES = 5000
 SCANNED = "The page is a picture: it needs OCR before it can be searched."
 INLINE_PICTURE = re.compile(rb"\bBI\b.{0,500}?\bID\b", re.DOTALL)
-FEWEST_PIXELS = 1000  # of a picture that holds a word
-SMALL_SHARE = 0.05  # of a page, such as a logo
-INVISIBLE = 3  # how programs that recognise text write it over a scanned page
+# The fewest pixels of a picture that holds a word.
+FEWEST_PIXELS = 1000
+# The share of a page that a logo and the like takes.
+SMALL_SHARE = 0.05
+# How programs that recognise text write it over a scanned page.
+INVISIBLE = 3
 ANNOTATIONS = ("/FreeText", "/Text", "/Highlight", "/Underline", "/StrikeOut", "/Stamp")
 
 
@@ -78,10 +81,12 @@ def read_notes(page: Any) -> list[str]:
         annotation = reference.get_object()
         kind = annotation.get("/Subtype")
         field = annotation
-        if "/T" not in annotation and "/Parent" in annotation:  # a box of a field that has several
+        if "/T" not in annotation and "/Parent" in annotation:
+            # A box of a field that has several.
             field = annotation["/Parent"].get_object()
         value = field.get("/V")
-        is_text = isinstance(value, str) and not value.startswith("/")  # the others are states of buttons
+        # The others are states of buttons.
+        is_text = isinstance(value, str) and not value.startswith("/")
         if kind == "/Widget" and is_text:
             notes.append(f"{field.get('/T', 'field')}: {value}")
         elif kind in ANNOTATIONS and annotation.get("/Contents"):
@@ -130,7 +135,8 @@ class PicturesOfPage:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        self.forms = [(page.get("/Resources"), 1.0)]  # the second figure: how much larger the form is drawn
+        # The second figure: how much larger the form is drawn.
+        self.forms = [(page.get("/Resources"), 1.0)]
         self.count = 0
         self.area = 0.0
         self.is_recognised = False
@@ -139,19 +145,24 @@ class PicturesOfPage:
         """A fault in how a picture is described must not cost the text of the page."""
         if operator == b"Do":
             resources, scale = self.forms[-1]
-            self.forms.append((None, scale))  # for a picture too, because pypdf tells the end of each
+            # For a picture too, because pypdf tells the end of each.
+            self.forms.append((None, scale))
         try:
             if operator == b"Tr" and operands[0] == INVISIBLE:
                 self.is_recognised = True
             elif operator == b"INLINE IMAGE":
                 settings = operands["settings"]
                 width = settings.get("/W", settings.get("/Width"))
-                self.add(width, settings.get("/H", settings.get("/Height")), measure_area(matrix) * self.forms[-1][1])
+                height = settings.get("/H", settings.get("/Height"))
+                _, scale = self.forms[-1]
+                self.add(width, height, measure_area(matrix) * scale)
             elif operator == b"Do":
-                self.draw(find_object(resources, operands[0]), resources, measure_area(matrix) * scale)
+                drawn = find_object(resources, operands[0])
+                self.draw(drawn, resources, measure_area(matrix) * scale)
         except MemoryError:
             raise
-        except Exception:  # pypdf raises anything for damaged objects: count it as a large picture
+        # Pypdf raises anything for damaged objects: count it as a large picture.
+        except Exception:
             self.count += 1
             self.area = math.inf
 
@@ -164,14 +175,17 @@ class PicturesOfPage:
             return
         if drawn.get("/Subtype") == "/Image":
             self.add(drawn.get("/Width"), drawn.get("/Height"), scale)
-        else:
-            matrix = drawn.get("/Matrix")
-            inner = measure_area([float(number) for number in matrix]) if matrix else 1.0
-            self.forms[-1] = drawn.get("/Resources", resources), inner * scale
+            return
+        inner = 1.0
+        matrix = drawn.get("/Matrix")
+        if matrix:
+            inner = measure_area([float(number) for number in matrix])
+        self.forms[-1] = drawn.get("/Resources", resources), inner * scale
 
     def add(self, width: Any, height: Any, area: float) -> None:
         """Width and height are in pixels; the area is that on the page."""
-        if int(width or 0) * int(height or 0) >= FEWEST_PIXELS:
+        pixels = int(width or 0) * int(height or 0)
+        if pixels >= FEWEST_PIXELS:
             self.count += 1
             self.area += area
 
@@ -189,9 +203,15 @@ class PicturesOfPage:
 
 def find_object(resources: Any, name: Any) -> Any:
     """What a `Do` draws, or None if the page does not have it."""
-    objects = resources.get_object().get("/XObject") if resources is not None else None
-    drawn = objects.get_object().get(name) if objects is not None else None
-    return drawn.get_object() if drawn is not None else None
+    if resources is None:
+        return None
+    objects = resources.get_object().get("/XObject")
+    if objects is None:
+        return None
+    drawn = objects.get_object().get(name)
+    if drawn is None:
+        return None
+    return drawn.get_object()
 
 
 def measure_area(matrix: Any) -> float:

@@ -18,7 +18,8 @@ NAMES = {"iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "iso-8859-6
 NO_CHARSETS = frozenset({"punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined", "utf_7"})
 SHIFTING = ("iso2022", "hz")
 UNPRINTED = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
-LOOKED_AT = 64 << 10  # bytes that a guess reads
+# Bytes that a guess reads.
+LOOKED_AT = 64 << 10
 
 
 def decode_text(content: bytes, left_out: LeftOut, declared: str = "", place: str = "document") -> str:
@@ -67,7 +68,9 @@ def find_wide_codec(content: bytes) -> str:
 def find_declared_charset(content: bytes) -> str:
     """The charset that a page or an XML document names in its beginning."""
     match = DECLARED.search(content[:2048])
-    return match[1].decode() if match and content.lstrip()[:1] == b"<" else ""
+    if not match or content.lstrip()[:1] != b"<":
+        return ""
+    return match[1].decode()
 
 
 def find_codec(name: str) -> str:
@@ -75,7 +78,8 @@ def find_codec(name: str) -> str:
     name = name.strip().strip("\"'").lower()
     try:
         codec = codecs.lookup(NAMES.get(name, name)).name
-        b"x".decode(codec, "replace")  # refuses codecs from bytes to bytes, such as zlib
+        # Refuses codecs from bytes to bytes, such as zlib.
+        b"x".decode(codec, "replace")
     except (LookupError, ValueError):
         return ""
     if codec.replace("-", "_") in NO_CHARSETS:

@@ -9,10 +9,12 @@ from ..letters.left_out import PICTURE, Entry, LeftOut
 
 __all__ = ["PICTURE", "Entry", "LeftOut", "Part", "Refused", "describe_refusal", "limit_parts"]
 
-CHARS = 8_000_000  # of a document
+# Characters of a document.
+CHARS = 8_000_000
 HIDDEN_SHEET = "The sheet is hidden in the file. Its text was read."
 HIDDEN_SLIDE = "The slide is hidden in the file. Its text was read."
-Part = dict[str, Any]  # text, and heading or page
+# Has text, and heading or page.
+Part = dict[str, Any]
 
 
 class Refused(Exception):
@@ -27,7 +29,8 @@ def describe_refusal(error: Exception) -> tuple[str, str]:
     """The code and the message of what a reader raised."""
     if isinstance(error, Refused):
         return error.code, str(error)
-    if isinstance(error, ImportError) or type(error).__name__ == "DependencyError":  # of pypdf
+    if isinstance(error, ImportError) or type(error).__name__ == "DependencyError":
+        # An error of pypdf.
         library = getattr(error, "name", None) or "cryptography"
         return "library_missing", (
             f"The library {library} is needed to read this file. The administrator must run "

@@ -21,10 +21,13 @@ from .office import (
 )
 from .report import HIDDEN_SHEET, PICTURE, LeftOut, Part, Refused
 
-ROWS = 200_000  # with content, of all sheets
-FAR = 50  # empty columns in a row that are shown; a cell after more of them is shown with its address
+# Rows with content, of all sheets.
+ROWS = 200_000
+# Empty columns in a row that are shown; a cell after more of them is shown with its address.
+FAR = 50
 REFERENCE = re.compile(r"([A-Z]{1,3})(\d+)")
-QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # parts of a number format that are no codes
+# Parts of a number format that are no codes.
+QUOTED = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')
 BUILT_IN_DATES = frozenset([*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)])
 CHARTS = {"chartsheet": "chart", "dialogsheet": "dialog", "xlMacrosheet": "macro"}
 
@@ -179,7 +182,8 @@ class Workbook:
     def read_comments(self, name: str) -> Iterator[str]:
         threads = self.package.find_related(name, "threadedComment")
         lines = [line for part in threads for line in self.read_threads(part)]
-        if lines:  # the old comments repeat them
+        if lines:
+            # The old comments repeat them.
             yield from lines
             return
         for part in self.package.find_related(name, "comments"):
@@ -189,17 +193,24 @@ class Workbook:
 
     def read_threads(self, part: str) -> Iterator[str]:
         for comment in self.read_elements(part, "threadedComment"):
-            text = find_child(comment, "text")
-            yield f"[comment {read_attribute(comment, 'ref')}: {text.text if text is not None else ''}]"
+            cell = read_attribute(comment, "ref")
+            text = ""
+            element = find_child(comment, "text")
+            if element is not None:
+                text = element.text
+            yield f"[comment {cell}: {text}]"
 
     def read_drawings(self, name: str, title: str) -> Iterator[str]:
         """Text boxes and the titles of charts; the values of a chart stand in cells."""
         for part in self.package.find_related(name, "drawing"):
             root = self.package.parse_part(part)
             yield from read_paragraphs(root)
-            for picture in (one for one in root.iter() if strip_namespace(one.tag) == "pic"):
+            for element in root.iter():
+                if strip_namespace(element.tag) != "pic":
+                    continue
                 self.left_out.add(f"sheet {title}, picture", PICTURE)
-                if description := read_description(picture):
+                description = read_description(element)
+                if description:
                     yield f"[picture: {description}]"
             for chart in self.package.find_related(part, "chart"):
                 yield read_chart(self.package, chart)[0]
@@ -249,9 +260,16 @@ def format_date(number: float, is_1904: bool) -> str:
     if number < 1:
         seconds = round(number * 86_400)
         return str(datetime.time(seconds // 3600 % 24, seconds // 60 % 60, seconds % 60))
-    base = datetime.datetime(1904, 1, 1) if is_1904 else datetime.datetime(1899, 12, 30 if number >= 60 else 31)
+    if is_1904:
+        base = datetime.datetime(1904, 1, 1)
+    elif number >= 60:
+        base = datetime.datetime(1899, 12, 30)
+    else:
+        base = datetime.datetime(1899, 12, 31)
     try:
         moment = base + datetime.timedelta(days=int(number), seconds=round(number % 1 * 86_400))
     except OverflowError:
         return ""
-    return str(moment.date()) if moment.time() == datetime.time() else str(moment)
+    if moment.time() == datetime.time():
+        return str(moment.date())
+    return str(moment)

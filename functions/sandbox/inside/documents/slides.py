@@ -20,7 +20,8 @@ from .report import HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
 SLIDES = 2000
 SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
-NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # fields that each page of notes repeats
+# Fields that each page of notes repeats.
+NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 
 def read_slides(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
@@ -44,8 +45,12 @@ def list_slides(package: Package, main: str, left_out: LeftOut) -> list[str]:
             names.append(relation.target)
     if names:
         return names
-    by_number = {int(match[1]): name for name in package.members if (match := SLIDE.fullmatch(name))}
-    return [name for _, name in sorted(by_number.items())]
+    by_number = {}
+    for name in package.members:
+        match = SLIDE.fullmatch(name)
+        if match:
+            by_number[int(match[1])] = name
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def read_relation_id(element: Any) -> str:
@@ -58,7 +63,10 @@ def read_relation_id(element: Any) -> str:
 
 class Slide:
     def __init__(self, package: Package, name: str, place: str, left_out: LeftOut) -> None:
-        self.package, self.name, self.place, self.left_out = package, name, place, left_out
+        self.package = package
+        self.name = name
+        self.place = place
+        self.left_out = left_out
         self.relations = package.read_relations(name)
 
     def read_lines(self) -> Iterator[str]:
@@ -66,9 +74,13 @@ class Slide:
         if read_attribute(root, "show") in ("0", "false"):
             self.left_out.note(self.place, HIDDEN_SLIDE)
         tree = find_descendant(root, "spTree")
-        yield from self.read_shapes(tree) if tree is not None else read_paragraphs(root)
+        if tree is not None:
+            yield from self.read_shapes(tree)
+        else:
+            yield from read_paragraphs(root)
         for part in self.package.find_related(self.name, "notesSlide"):
-            if lines := list(self.read_notes(part)):
+            lines = list(self.read_notes(part))
+            if lines:
                 yield "Notes: " + "\n".join(lines)
         for part in self.package.find_related(self.name, "comments"):
             for comment in self.package.parse_part(part):
@@ -132,4 +144,5 @@ class Slide:
 
 
 def read_plain_comment(comment: Any) -> str:
-    return " ".join(one.text or "" for one in comment.iter() if strip_namespace(one.tag) == "text").strip()
+    texts = [one.text or "" for one in comment.iter() if strip_namespace(one.tag) == "text"]
+    return " ".join(texts).strip()

@@ -18,7 +18,8 @@ from .office import (
 )
 from .report import PICTURE, LeftOut, Part
 
-HEADINGS = ("heading", "title", "überschrift", "titre", "título", "titolo")  # names of styles, also those of old files
+# Names of styles, also those of old files.
+HEADINGS = ("heading", "title", "überschrift", "titre", "título", "titolo")
 DELETED = ("del", "moveFrom")
 PASSED_OVER = frozenset(["rPr", "pPr", "instrText", "delText", "delInstrText", "sdtPr", "sdtEndPr", "tblPr", "sectPr"])
 
@@ -34,8 +35,10 @@ class Document:
     def __init__(self, package: Package, main: str, left_out: LeftOut) -> None:
         self.package, self.left_out = package, left_out
         self.relations = package.read_relations(main)
-        self.aside: list[str] = []  # lines of text boxes and notes that belong below the present paragraph
-        self.notes: dict[str, str] = {}  # also comments, by their kind and id
+        # Lines of text boxes and notes that belong below the present paragraph.
+        self.aside: list[str] = []
+        # Also comments, by their kind and id.
+        self.notes: dict[str, str] = {}
         self.headings = self.find_headings()
         for kind, tag in (("footnotes", "footnote"), ("endnotes", "endnote"), ("comments", "comment")):
             self.notes |= self.find_notes(kind, tag)
@@ -94,7 +97,8 @@ class Document:
         style = read_attribute(find_child(properties, "pStyle"), "val")
         if has_outline_level(properties) or style in self.headings:
             return True
-        return not self.headings and style.lower().startswith(HEADINGS)  # the file describes no styles
+        # The file describes no styles.
+        return not self.headings and style.lower().startswith(HEADINGS)
 
     def read_paragraph(self, element: Any) -> str:
         pieces: list[str] = []
@@ -147,7 +151,8 @@ class Document:
 
     def note_drawing(self, properties: Any) -> None:
         """The alternative text of a picture or drawing is text."""
-        if description := read_attribute(properties, "descr").strip():
+        description = read_attribute(properties, "descr").strip()
+        if description:
             self.aside.append(f"[picture: {description}]")
 
     def add_chart(self, reference: Any) -> None:
@@ -182,14 +187,17 @@ class Document:
     def read_headers_and_footers(self) -> Iterator[str]:
         """Headers and footers, each text once."""
         for kind in ("header", "footer"):
-            texts = [self.read_plain_text(self.package.parse_part(name)) for name in list_targets(self.relations, kind)]
+            texts = []
+            for name in list_targets(self.relations, kind):
+                texts.append(self.read_plain_text(self.package.parse_part(name)))
             for text in dict.fromkeys(filter(None, texts)):
                 yield f"{kind.capitalize()}: {text}"
 
 
 def has_outline_level(properties: Any) -> bool:
     """Whether these properties make a paragraph a heading: 9 is the level of body text."""
-    return read_attribute(find_child(properties, "outlineLvl"), "val") not in ("", "9")
+    level = read_attribute(find_child(properties, "outlineLvl"), "val")
+    return level not in ("", "9")
 
 
 def is_heading_style(styles: dict[str, tuple[str, str, bool]], id: str) -> bool:
@@ -209,7 +217,9 @@ def choose_branch(alternative: Any) -> Any:
     for branch in branches:
         if any(strip_namespace(one.tag) == "t" and one.text for one in branch.iter()):
             return branch
-    return branches[0] if branches else ()
+    if not branches:
+        return ()
+    return branches[0]
 
 
 def find_elements(element: Any, name: str) -> Iterator[Any]:
@@ -225,4 +235,6 @@ def find_elements(element: Any, name: str) -> Iterator[Any]:
 def read_number(properties: Any, name: str, default: int) -> int:
     """At most 100: a damaged file must not make a row of a million empty cells."""
     text = read_attribute(find_child(properties, name), "val")
-    return min(int(text), 100) if text.isdecimal() else default
+    if not text.isdecimal():
+        return default
+    return min(int(text), 100)

@@ -9,10 +9,13 @@ from typing import Any
 from .left_out import LeftOut
 
 Event = dict[str, Any]
-Line = tuple[str, dict[str, str], str]  # name, parameters, value
-MOST = 20  # events of one calendar
+# The name, the parameters and the value.
+Line = tuple[str, dict[str, str], str]
+# Events of one calendar.
+MOST = 20
 PEOPLE = 200
-LONGEST = 5_000  # characters of a field
+# Characters of a field.
+LONGEST = 5_000
 WHAT = {"REQUEST": "Invitation", "CANCEL": "Cancelled event", "REPLY": "Answer to an invitation",
         "COUNTER": "Proposal of another time", "DECLINECOUNTER": "Refusal of another time"}  # fmt: skip
 FIELDS = {"UID": "uid", "SUMMARY": "summary", "LOCATION": "location", "STATUS": "status", "RRULE": "recurrence",
@@ -30,7 +33,8 @@ def read_events(text: str, left_out: LeftOut) -> list[Event]:
     fields: list[Line] = []
     for name, parameters, value in read_lines(text):
         if name == "BEGIN" and kind:
-            depth += 1  # an alarm in the event
+            # An alarm in the event.
+            depth += 1
         elif name == "BEGIN" and value.upper() in ("VEVENT", "VTODO", "VJOURNAL"):
             kind, fields = value.upper(), []
         elif name == "END" and depth:
@@ -88,7 +92,15 @@ def make_event(kind: str, lines: list[Line]) -> Event:
 
 
 def read_text(value: str) -> str:
-    return ESCAPED.sub(lambda match: "\n" if match[1] in "nN" else match[1], value).strip()[:LONGEST]
+    plain = ESCAPED.sub(unescape, value)
+    return plain.strip()[:LONGEST]
+
+
+def unescape(match: re.Match[str]) -> str:
+    r"""`\n` is a line break; any other escaped letter is itself."""
+    if match[1] in "nN":
+        return "\n"
+    return match[1]
 
 
 def read_moment(value: str) -> str:
@@ -98,27 +110,42 @@ def read_moment(value: str) -> str:
         return value.strip()[:100]
     year, month, day, hour, minute, second, utc = match.groups()
     date = f"{year}-{month}-{day}"
-    return f"{date}T{hour}:{minute}:{second or '00'}{utc}" if hour else date
+    if not hour:
+        return date
+    return f"{date}T{hour}:{minute}:{second or '00'}{utc}"
 
 
 def read_person(parameters: dict[str, str], value: str) -> str:
     address = re.sub(r"(?i)^mailto:", "", value.strip())
+    person = address
     name = parameters.get("CN", "").strip()
-    person = f"{name} <{address}>" if name and name != address else address
+    if name and name != address:
+        person = f"{name} <{address}>"
     answer = parameters.get("PARTSTAT", "")
-    has_answered = answer.upper() not in ("", "NEEDS-ACTION")
-    return f"{person} ({answer.lower()})"[:320] if has_answered else person[:320]
+    if answer.upper() not in ("", "NEEDS-ACTION"):
+        person = f"{person} ({answer.lower()})"
+    return person[:320]
 
 
 def describe_event(event: Event) -> str:
     """The event as lines of text."""
-    what = WHAT.get(event["method"], "Task" if event["kind"] == "task" else "Event")
-    when = " – ".join(filter(None, (event["start"], event["end"] or event.get("duration", ""))))
-    zone = f" ({event['time_zone']})" if event["time_zone"] else ""
+    kind = "Event"
+    if event["kind"] == "task":
+        kind = "Task"
+    what = WHAT.get(event["method"], kind)
     lines = [f"{what}: {event['summary'] or '(without a title)'}"]
-    lines += [f"When: {when}{zone}"] if when else []
-    lines += [f"Repeats: {event['recurrence']}"] if event.get("recurrence") else []
-    lines += [f"Where: {event['location']}"] if event["location"] else []
-    lines += [f"Organizer: {event['organizer']}"] if event["organizer"] else []
-    lines += [f"Attendees: {', '.join(event['attendees'])}"] if event["attendees"] else []
+    end = event["end"] or event.get("duration", "")
+    when = " – ".join(filter(None, (event["start"], end)))
+    if when and event["time_zone"]:
+        when += f" ({event['time_zone']})"
+    if when:
+        lines.append(f"When: {when}")
+    if event.get("recurrence"):
+        lines.append(f"Repeats: {event['recurrence']}")
+    if event["location"]:
+        lines.append(f"Where: {event['location']}")
+    if event["organizer"]:
+        lines.append(f"Organizer: {event['organizer']}")
+    if event["attendees"]:
+        lines.append(f"Attendees: {', '.join(event['attendees'])}")
     return "\n".join(lines)

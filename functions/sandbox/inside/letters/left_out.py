@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_LEFT_OUT = 100  # entries of the list; the last one counts the others
-PLACE, REASON = 120, 300  # characters
+# Entries of the list; the last one counts the others.
+MOST_LEFT_OUT = 100
+# Characters of a place and of a reason.
+PLACE, REASON = 120, 300
 PICTURE = "Pictures are not read: text in them must be recognised (OCR) before."
-Entry = dict[str, Any]  # place, reason, and is_lost: false for a note on a text that is there
+# Has place, reason, and is_lost: false for a note on a text that is there.
+Entry = dict[str, Any]
 
 
 class LeftOut:
@@ -40,8 +43,9 @@ class LeftOut:
     def entries(self) -> list[Entry]:
         entries: list[Entry] = []
         for (place, reason, is_lost), count in self.counts.items():
-            counted = place if count == 1 else f"{place} ({count} times)"
-            entries.append({"place": counted, "reason": reason, "is_lost": is_lost})
+            if count > 1:
+                place = f"{place} ({count} times)"
+            entries.append({"place": place, "reason": reason, "is_lost": is_lost})
         if self.more:
             reason = f"{self.more} more places are left out."
             entries.append({"place": "document", "reason": reason, "is_lost": True})

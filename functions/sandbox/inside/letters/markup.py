@@ -23,10 +23,12 @@ VOID = frozenset(
 # What no browser shows. Mail programs run no scripts, so they show `noscript`.
 UNSEEN = frozenset(["script", "style", "template", "head", "title", "datalist", "iframe", "object", "noembed",
                     "noframes", "audio", "video", "canvas", "dialog"])  # fmt: skip
-SILENT = frozenset(["script", "style", "head", "title", "template"])  # no text for people, whatever the page is for
+# No text for people, whatever the page is for.
+SILENT = frozenset(["script", "style", "head", "title", "template"])
 OF_HEAD = frozenset(["base", "basefont", "bgsound", "link", "meta", "title", "script", "noscript", "noframes", "style",
                      "template", "head", "html"])  # fmt: skip
-LONG_TITLE = 300  # characters
+# Characters of a title from which on it is a text.
+LONG_TITLE = 300
 BLOCKS = frozenset(
     ["p", "div", "br", "hr", "li", "tr", "table", "section", "article", "header", "footer", "main", "nav", "aside",
      "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "dl", "dt", "dd", "ul", "ol", "option", "caption", "form",
@@ -53,7 +55,8 @@ ENDS_P = BLOCKS - {"br", "caption", "option", "tr", "legend", "textarea", "table
     "hgroup",
     "search",
 }
-OF_TABLES = CELLS | {"tr", "tbody", "thead", "tfoot", "caption", "colgroup"}  # nothing outside of a table
+# These mean nothing outside of a table.
+OF_TABLES = CELLS | {"tr", "tbody", "thead", "tfoot", "caption", "colgroup"}
 IN_ITEMS = SPECIAL - {"address", "div", "p"}
 # A tag ends these open elements, if they stand above the nearest of the others.
 ENDED_BY: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -73,24 +76,32 @@ LINE_BREAKS = re.compile(r"(?<!\s)\s*\n\s*")
 AROUND_BREAK = re.compile(r"(?<![ \t])[ \t]*\n[ \t]*")
 INDENT = re.compile(r"(?<=\n)[ \t]+")
 SPACES = re.compile(r"[ \t\r\n\f]+")
-HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")  # no character has such a number
-DEEPEST = 1_000  # open elements; deeper ones count as their parent
+# No character has such a number.
+HUGE_REFERENCE = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")
+# Open elements; deeper ones count as their parent.
+DEEPEST = 1_000
 MOST_UNENDED = 50
-PARSED = 1_000  # style attributes kept
+# Style attributes kept.
+PARSED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """How the text of an element looks, as far as that can hide it."""
 
-    is_gone: bool = False  # nothing in it is shown
-    is_invisible: bool = False  # unless an element in it is visible
-    is_tiny: bool = False  # unless an element in it has a size of its own
+    # Nothing in it is shown.
+    is_gone: bool = False
+    # Unless an element in it is visible.
+    is_invisible: bool = False
+    # Unless an element in it has a size of its own.
+    is_tiny: bool = False
     is_verbatim: bool = False
     color: styles.Color = None
     background: styles.Color = styles.WHITE
-    is_clear: bool = False  # its letters are transparent
-    is_silent: bool = False  # its text is not for people
+    # Its letters are transparent.
+    is_clear: bool = False
+    # Its text is not for people.
+    is_silent: bool = False
 
     @property
     def is_hidden(self) -> bool:
@@ -104,26 +115,31 @@ class Element:
 
     name: str
     look: Look
-    hides: bool  # by itself, wherever it stands
+    # By itself, wherever it stands.
+    hides: bool
 
 
 class Markup(html.parser.HTMLParser):
     """Collects the text of one page; `add` gets it piece by piece."""
 
     reads_hidden = False
-    keeps_indents = True  # of code
+    # Indents of code.
+    keeps_indents = True
 
     def __init__(self, left_out: LeftOut) -> None:
         super().__init__(convert_charrefs=True)
         self.left_out = left_out
         self.text: list[str] = []
         self.open: list[Element] = []
-        self.counts: Counter[str] = Counter()  # of open elements, by name
-        self.unended: list[str] = []  # names of formatting that goes on hiding behind the element that ended
+        # How many elements are open, by name.
+        self.counts: Counter[str] = Counter()
+        # Names of formatting that goes on hiding behind the element that ended.
+        self.unended: list[str] = []
         self.sheet = styles.Sheet()
         self.parsed: dict[str, styles.Declarations] = {}
         self.has_content = False
-        self.is_behind_cell = False  # in a row
+        # Whether a cell of the row has ended.
+        self.is_behind_cell = False
         self.title_letters = 0
         self.hidden_letters = 0
         self.lost_addresses = 0
@@ -132,7 +148,8 @@ class Markup(html.parser.HTMLParser):
 
     def read(self, source: str) -> None:
         """Read the whole page. Never raises: what Python's parser gives up on is left out, and listed."""
-        source = HUGE_REFERENCE.sub("\ufffd", source.replace("\0", ""))  # Python refuses to read such numbers
+        # Python refuses to read such numbers.
+        source = HUGE_REFERENCE.sub("\ufffd", source.replace("\0", ""))
         for sheet in find_sheets(source) if not self.reads_hidden else ():
             self.sheet.read(sheet)
         try:
@@ -157,8 +174,7 @@ class Markup(html.parser.HTMLParser):
         """Python's parser raises for `<![x`; browsers read it as a comment up to the next `>`."""
         if self.rawdata[i : i + 9].lower() == "<!doctype" or self.rawdata.startswith("<!--", i):
             return super().parse_html_declaration(i)
-        end = self.rawdata.find(">", i + 2)
-        return end + 1 if end >= 0 else self.skip_rest(i)
+        return self.skip_to_bracket(i)
 
     def parse_comment(self, i: int, report: int = 1) -> int:
         """A comment that does not end hides the rest of the page, as in browsers."""
@@ -166,10 +182,15 @@ class Markup(html.parser.HTMLParser):
             if self.rawdata.startswith(short, i):
                 return i + len(short)
         end = self.rawdata.find("-->", i + 4)
-        other = self.rawdata.find("--!>", i + 4, end if end >= 0 else len(self.rawdata))
+        last = end
+        if last < 0:
+            last = len(self.rawdata)
+        other = self.rawdata.find("--!>", i + 4, last)
         if other >= 0:
             return other + len("--!>")
-        return end + len("-->") if end >= 0 else self.skip_rest(i)
+        if end >= 0:
+            return end + len("-->")
+        return self.skip_rest(i)
 
     def parse_starttag(self, i: int) -> int:
         """A tag that does not end hides the rest of the page, as in browsers."""
@@ -183,8 +204,13 @@ class Markup(html.parser.HTMLParser):
         return super().parse_endtag(i)
 
     def parse_pi(self, i: int) -> int:
+        return self.skip_to_bracket(i)
+
+    def skip_to_bracket(self, i: int) -> int:
         end = self.rawdata.find(">", i + 2)
-        return end + 1 if end >= 0 else self.skip_rest(i)
+        if end < 0:
+            return self.skip_rest(i)
+        return end + 1
 
     def skip_rest(self, i: int, what: str = "a comment") -> int:
         self.left_out.add("HTML", f"{len(self.rawdata) - i} characters stand in {what} that does not end.")
@@ -194,12 +220,16 @@ class Markup(html.parser.HTMLParser):
 
     @property
     def look(self) -> Look:
-        return self.open[-1].look if self.open else Look()
+        if not self.open:
+            return Look()
+        return self.open[-1].look
 
     @property
     def behind(self) -> styles.Color:
         """The color of the page; not known if a rule that is not read may set another."""
-        return None if self.sheet.has_unread_backgrounds else styles.WHITE
+        if self.sheet.has_unread_backgrounds:
+            return None
+        return styles.WHITE
 
     @property
     def is_hidden(self) -> bool:
@@ -207,7 +237,8 @@ class Markup(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes: Attributes = {}
-        for name, value in attrs:  # of equal ones, browsers take the first
+        for name, value in attrs:
+            # Of equal ones, browsers take the first.
             attributes.setdefault(name, value or "")
         self.end_head(tag)
         if tag not in OF_TABLES or self.is_in_table():
@@ -254,7 +285,8 @@ class Markup(html.parser.HTMLParser):
 
     def end_one(self, place: int) -> None:
         """End one element alone: those in it stay open."""
-        self.counts[self.open.pop(place).name] -= 1
+        element = self.open.pop(place)
+        self.counts[element.name] -= 1
 
     def begin_body(self, tag: str, look: Look) -> None:
         """Only the first one counts."""
@@ -344,7 +376,8 @@ class Markup(html.parser.HTMLParser):
                 return
         if not self.counts[tag]:
             return
-        has_block = False  # a block in it stays open
+        # A block in it stays open.
+        has_block = False
         for place in range(len(self.open) - 1, -1, -1):
             name = self.open[place].name
             if name == tag and has_block:
@@ -382,13 +415,16 @@ class Markup(html.parser.HTMLParser):
         """End all elements from this one on. Formatting in them goes on behind them, but not out of a cell."""
         ended = self.open[place:]
         del self.open[place:]
-        self.counts.subtract(one.name for one in ended)
         names = {one.name for one in ended}
-        self.is_behind_cell = bool(ended) and ended[0].name in CELLS or self.is_behind_cell
+        self.counts.subtract(one.name for one in ended)
+        if ended and ended[0].name in CELLS:
+            self.is_behind_cell = True
         if names & (CELLS | {"caption", "object", "template"}):
             return
-        begin = 1 if is_formatting else 0
-        self.unended += [one.name for one in ended[begin:] if one.hides]
+        if is_formatting:
+            # The element itself was ended by its own tag.
+            ended = ended[1:]
+        self.unended += [one.name for one in ended if one.hides]
         del self.unended[MOST_UNENDED:]
 
     # -- text --------------------------------------------------------------------------------------------------------
@@ -405,7 +441,8 @@ class Markup(html.parser.HTMLParser):
         elif tag in ("input", "textarea"):
             self.add(f" {attributes.get('value') or attributes.get('placeholder') or ''} ")
         elif tag == "sup" and self.text and not self.text[-1][-1:].isspace():
-            self.add("^")  # or 10 to the third is read as 103
+            # Otherwise 10 to the third is read as 103.
+            self.add("^")
         elif tag == "a" and attributes.get("href", "").strip().lower().startswith(("http", "ftp:")):
             self.lost_addresses += 1
         elif tag in CELLS and self.is_behind_cell:
@@ -419,9 +456,12 @@ class Markup(html.parser.HTMLParser):
 
     def add_picture(self, attributes: Attributes) -> None:
         """Its alternative text; a picture is listed unless the page makes it too small for text."""
-        if alternative := attributes.get("alt", "").strip():
+        alternative = attributes.get("alt", "").strip()
+        if alternative:
             self.add(f"[picture: {alternative}]")
-        if not is_small(attributes.get("width"), 200) and not is_small(attributes.get("height"), 50):
+        is_narrow = is_small(attributes.get("width"), 200)
+        is_low = is_small(attributes.get("height"), 50)
+        if not is_narrow and not is_low:
             self.left_out.add("pictures", PICTURE)
 
     def handle_data(self, data: str) -> None:
@@ -432,8 +472,10 @@ class Markup(html.parser.HTMLParser):
             self.handle_silent(data)
         elif self.is_hidden and not self.reads_hidden:
             self.hidden_letters += len(data.strip())
+        elif look.is_verbatim:
+            self.add(self.keep_indents(data))
         else:
-            self.add(self.keep_indents(data) if look.is_verbatim else SPACES.sub(" ", data))
+            self.add(SPACES.sub(" ", data))
 
     def keep_indents(self, data: str) -> str:
         if not self.keeps_indents:
@@ -482,17 +524,24 @@ def is_tiny(declared: styles.Declarations, outer: Look) -> bool:
     size = declared.get("font-size")
     if size is None and "font" in declared:
         match = re.search(r"(?:^|\s)(\S+?)(?:/\S+)?\s+\S", declared["font"])
-        size = match[1] if match else None
-    if size is None or outer.is_tiny and size.endswith(("em", "%")) and not size.endswith("rem"):
+        if match:
+            size = match[1]
+    if size is None:
         return outer.is_tiny
+    is_relative = size.endswith(("em", "%")) and not size.endswith("rem")
+    if outer.is_tiny and is_relative:
+        # A part of a tiny size is tiny.
+        return True
     return styles.is_below(size, 2.0)
 
 
 def read_text_color(declared: styles.Declarations, attributes: Attributes, outer: Look, tag: str) -> styles.Color:
     """The color of the letters; None for one that is not known."""
-    value = declared.get("color") or (attributes.get("color", "").lower() if tag == "font" else "")
-    if tag == "body":
-        value = value or attributes.get("text", "").lower()
+    value = declared.get("color")
+    if not value and tag == "font":
+        value = attributes.get("color", "").lower()
+    if not value and tag == "body":
+        value = attributes.get("text", "").lower()
     if not value or value in ("inherit", "unset"):
         return outer.color
     return styles.read_color(value)

@@ -27,11 +27,15 @@ from .left_out import LeftOut
 from .markup import read_markup
 
 Tree = dict[str, Any]
-DEEPEST_PARTS = 20  # parts in parts
-MESSAGES = 5  # in each other
+# Parts in parts.
+DEEPEST_PARTS = 20
+# Messages in messages.
+MESSAGES = 5
 PARTS = 500
-LONGEST = 2_000_000  # characters of a part that is read
-ENOUGH = 0.8  # of the words of one text that stand in another that says the same
+# Characters of a part that is read.
+LONGEST = 2_000_000
+# The share of the words of a text that stand in another that says the same.
+ENOUGH = 0.8
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 MARKUP = frozenset(["text/html", "application/xhtml+xml", "text/x-amp-html", "text/xhtml"])
 ENRICHED = frozenset(["text/enriched", "text/richtext"])
@@ -77,11 +81,16 @@ def read_here(tree: Tree, max_chars: int) -> dict[str, Any]:
     """The letter as JSON, for a process with limits: so much of its text, its whole length, and what else there is."""
     left_out = LeftOut()
     letter = LetterReader(left_out).read(tree)
-    attached = [
-        {"name": get_part_name(part), "kind": get_part_kind(part), "size": part.get("size")} for part in letter.attached
-    ]
-    return {"text": letter.text[:max_chars], "length": len(letter.text), "events": letter.events,
-            "left_out": left_out.entries(), "attached": attached}  # fmt: skip
+    attached = []
+    for part in letter.attached:
+        attached.append({"name": get_part_name(part), "kind": get_part_kind(part), "size": part.get("size")})
+    return {
+        "text": letter.text[:max_chars],
+        "length": len(letter.text),
+        "events": letter.events,
+        "left_out": left_out.entries(),
+        "attached": attached,
+    }
 
 
 class LetterReader:
@@ -105,7 +114,8 @@ class LetterReader:
         self.count += 1
         kind = get_part_kind(part)
         if kind.startswith("multipart/") and not part.get("parts") and isinstance(part.get("text"), str):
-            part, kind = {**part, "kind": "text/plain"}, "text/plain"  # announced, but without a part
+            # Announced, but without a part.
+            part, kind = {**part, "kind": "text/plain"}, "text/plain"
         if depth > DEEPEST_PARTS or self.count > PARTS:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
@@ -221,7 +231,8 @@ class LetterReader:
             self.left_out.add(describe_part_place(part), str(part.get("why") or "The invitation is an attachment."))
             return Letter(attached=[part])
         events = read_events(text[:LONGEST], self.left_out)
-        if not events and not is_blank(text):  # a calendar without an event says what it says
+        if not events and not is_blank(text):
+            # A calendar without an event says what it says.
             return Letter(text, attached=attached)
         part["is_shown"] = True
         fresh = [event for event in events if build_event_key(event) not in self.known_events]
@@ -251,7 +262,10 @@ class LetterReader:
 
 def get_part_kind(part: Tree) -> str:
     kind = part.get("kind")
-    return kind.partition(";")[0].strip().lower() if isinstance(kind, str) else ""
+    if not isinstance(kind, str):
+        return ""
+    # Without parameters such as the charset.
+    return kind.partition(";")[0].strip().lower()
 
 
 def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
@@ -267,17 +281,24 @@ def find_leaves(part: Tree, depth: int = 0) -> Iterator[Tree]:
 
 def get_part_name(part: Tree) -> str:
     name = part.get("name")
-    return name if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return name
 
 
 def describe_part_place(part: Tree) -> str:
     name = get_part_name(part)
-    return f"{name} ({get_part_kind(part)})" if name else get_part_kind(part) or "message"
+    kind = get_part_kind(part)
+    if name:
+        return f"{name} ({kind})"
+    return kind or "message"
 
 
 def find_headers(part: Tree) -> dict[str, str]:
     headers = part.get("headers")
-    return {str(name).lower(): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+    if not isinstance(headers, dict):
+        return {}
+    return {str(name).lower(): str(value) for name, value in headers.items()}
 
 
 def is_blank(text: str) -> bool:
@@ -290,7 +311,8 @@ def build_event_key(event: Event) -> tuple[str, str, str]:
 
 def describe_whole(event: Event) -> str:
     """The event with the organizer's description: used if the mail has no other text that says it."""
-    return "\n".join(filter(None, (describe_event(event), event.get("description", ""))))
+    texts = (describe_event(event), event.get("description", ""))
+    return "\n".join(filter(None, texts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -324,8 +346,12 @@ def choose_alternatives(texts: list[Alternative]) -> list[Alternative]:
 
 def is_contained(text: str, other: str) -> bool:
     """Whether nearly all words of a text stand in another, too. Addresses and pictures do not count."""
-    words, others = find_words(text), find_words(other)
-    return len(words & others) >= ENOUGH * len(words) and not find_numbers(words) - others
+    words = find_words(text)
+    others = find_words(other)
+    # A number that differs may be all that matters, such as a sum of money.
+    if find_numbers(words) - others:
+        return False
+    return len(words & others) >= ENOUGH * len(words)
 
 
 def find_words(text: str) -> set[str]:

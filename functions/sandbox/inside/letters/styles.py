@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterator
 
 Declarations = dict[str, str]
-Color = tuple[int, int, int] | None  # None: it cannot be said, such as of a picture
+# None: it cannot be said, such as of a picture.
+Color = tuple[int, int, int] | None
 WHITE: Color = (255, 255, 255)
 COLORS: dict[str, Color] = {"white": WHITE, "black": (0, 0, 0), "snow": (255, 250, 250), "ivory": (255, 255, 240)}
-ALIKE = 24  # sum of the differences of red, green and blue that no reader sees
-FAR = -900.0  # pixels: outside of every window
-RULES = 2_000  # of a style sheet
+# Sum of the differences of red, green and blue that no reader sees.
+ALIKE = 24
+# Pixels: outside of every window.
+FAR = -900.0
+# Rules of a style sheet that are read.
+RULES = 2_000
 OF_SIGHT = frozenset(
     ["display", "visibility", "opacity", "font-size", "font", "color", "background", "background-color", "height",
      "max-height", "width", "max-width", "position", "text-indent", "clip", "clip-path", "transform"]
@@ -66,12 +70,14 @@ class Sheet:
     def add_rule(self, selector: str, declarations: Declarations) -> None:
         match = SELECTOR.fullmatch(selector)
         if not match or not match[0] or self.count >= RULES:
-            is_background = "background" in declarations or "background-color" in declarations
-            self.has_unread_backgrounds = self.has_unread_backgrounds or is_background
+            if "background" in declarations or "background-color" in declarations:
+                self.has_unread_backgrounds = True
             return
         names = re.findall(r"[.#][\w-]+", match[2])
         element = match[1] or "*"
-        self.rules.setdefault(names[0] if names else element, []).append((element, frozenset(names), declarations))
+        # By what is rarest, so that few rules are looked at for each element.
+        key = names[0] if names else element
+        self.rules.setdefault(key, []).append((element, frozenset(names), declarations))
         self.count += 1
 
     def find_declarations(self, tag: str, attributes: dict[str, str]) -> Declarations:
@@ -168,7 +174,8 @@ def read_color(value: str) -> Color:
 def is_alike(one: Color, other: Color) -> bool:
     if one is None or other is None:
         return False
-    return sum(abs(left - right) for left, right in zip(one, other, strict=True)) <= ALIKE
+    difference = sum(abs(left - right) for left, right in zip(one, other, strict=True))
+    return difference <= ALIKE
 
 
 def find_background(declarations: Declarations, attributes: dict[str, str], inherited: Color) -> Color:
