@@ -148,37 +148,47 @@ def require_free_name(skill: Skill) -> None:
         )
 
 
-@transaction.atomic
 def publish_skill(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, source: str = "") -> SkillVersion:
     """An immutable version of the working row, made live. Equal content is the same version again.
 
     `reviewed`: a person has read an imported skill; only this removes the mark `untrusted`. Raises Invalid, Conflict.
     """
     skill.require_edit(user)
-    locked = Skill.objects.select_for_update().get(pk=skill.pk)
-    front = document.parse_skill_document(locked.text).front
-    if reviewed and locked.untrusted:
-        locked.untrusted = False
-        record_skill_event("reviewed", locked, user, source)
+    # Reading takes long, so it is done before the row is locked.
+    read = document.parse_skill_document(skill.text)
+    with transaction.atomic():
+        locked = Skill.objects.select_for_update().get(pk=skill.pk)
+        if locked.text != skill.text:
+            # Somebody has changed it meanwhile.
+            read = document.parse_skill_document(locked.text)
+        if reviewed and locked.untrusted:
+            locked.untrusted = False
+            record_skill_event("reviewed", locked, user, source)
+        version = find_or_create_version(locked, read.front, note, user)
+        save_live_version(locked, version)
+        skill.refresh_from_db()
+        record_skill_event("published", skill, user, source, version=version.number, sha256=version.sha256)
+    return version
+
+
+def find_or_create_version(locked: Skill, front: dict[str, Any], note: str, user: Any) -> SkillVersion:
+    """The version with the content of the working row, whose front matter is `front`."""
     digest = hash_json(locked.whole())
     version = locked.versions.filter(sha256=digest).first()
-    if version is None:
-        version = SkillVersion.objects.create(
-            skill=locked,
-            number=next_number(locked.versions),
-            sha256=digest,
-            text=locked.text,
-            files=locked.files,
-            untrusted=locked.untrusted,
-            front=front,
-            bundle_id=locked.bundle_id,
-            note=note,
-            author=get_actor(user),
-        )
-    save_live_version(locked, version)
-    skill.refresh_from_db()
-    record_skill_event("published", skill, user, source, version=version.number, sha256=version.sha256)
-    return version
+    if version is not None:
+        return version
+    return SkillVersion.objects.create(
+        skill=locked,
+        number=next_number(locked.versions),
+        sha256=digest,
+        text=locked.text,
+        files=locked.files,
+        untrusted=locked.untrusted,
+        front=front,
+        bundle_id=locked.bundle_id,
+        note=note,
+        author=get_actor(user),
+    )
 
 
 @transaction.atomic
