@@ -107,10 +107,10 @@ class SkillKind:
         share_definition(row, definition.get("team"))
         if definition.get("live"):
             self.save_content(row, definition["live"], actor, is_live=True)
-            publish_skill_definition(row, actor)
+            self.publish_content(row, actor, is_live=True)
         self.save_content(row, definition, actor, is_live=False)
         if not definition.get("draft") and not definition.get("live"):
-            publish_skill_definition(row, actor)
+            self.publish_content(row, actor, is_live=False)
         carry(row)
         return row
 
@@ -121,6 +121,10 @@ class SkillKind:
         marks: dict[str, Any] = {"untrusted": bool(content.get("untrusted")), "source": "definitions"}
         prepared: dict[str, Any] = {"archive": self.archives.get(place), "read": self.documents.get(place)}
         store.save_skill(row, content.get("text", ""), contents, user=actor, **marks, **prepared)
+
+    def publish_content(self, row: Skill, actor: Any, *, is_live: bool) -> None:
+        read = self.documents.get((row.name, is_live))
+        store.publish_skill(row, user=actor, note="from a definition file", source="definitions", read=read)
 
 
 def build_skill_content(row: Any) -> Definition:
@@ -174,7 +178,3 @@ def read_defined_files(definition: Definition) -> dict[str, bytes]:
     if files.MAIN in checked:
         raise Invalid(f"{files.MAIN} is the field “text”, not a file.", code="invalid")
     return checked
-
-
-def publish_skill_definition(row: Skill, actor: Any) -> None:
-    store.publish_skill(row, user=actor, note="from a definition file", source="definitions")

@@ -148,14 +148,24 @@ def require_free_name(skill: Skill) -> None:
         )
 
 
-def publish_skill(skill: Skill, *, user: Any, note: str = "", reviewed: bool = False, source: str = "") -> SkillVersion:
+def publish_skill(
+    skill: Skill,
+    *,
+    user: Any,
+    note: str = "",
+    reviewed: bool = False,
+    source: str = "",
+    read: document.Document | None = None,
+) -> SkillVersion:
     """An immutable version of the working row, made live. Equal content is the same version again.
 
-    `reviewed`: a person has read an imported skill; only this removes the mark `untrusted`. Raises Invalid, Conflict.
+    `reviewed`: a person has read an imported skill; only this removes the mark `untrusted`. `read`: the text of the
+    row, as `document.parse_skill_document` reads it; that takes long, so callers in a transaction give it. Raises
+    Invalid, Conflict.
     """
     skill.require_edit(user)
-    # Reading takes long, so it is done before the row is locked.
-    read = document.parse_skill_document(skill.text)
+    if read is None:
+        read = document.parse_skill_document(skill.text)
     with transaction.atomic():
         locked = Skill.objects.select_for_update().get(pk=skill.pk)
         if locked.text != skill.text:

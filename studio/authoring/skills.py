@@ -232,16 +232,21 @@ def find_version(skill: Skill, number: str) -> Skill | SkillVersion:
 def handle_skill_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """Replace by an import, publish, roll back, share, make a function of a script, delete."""
     skill = load_shown_skill(request, name)
-    if verb != "import" and verb not in VERBS:
+    if verb not in ("import", "publish", *VERBS):
         raise Http404("There is no such action.")
     try:
-        # Before the transaction: the bytes of files are stored.
+        # Before the transaction: texts are read, and the bytes of files are stored.
         if verb == "import":
             skill.require_edit(request.user)
             sent = read_form(request, skill)
+        elif verb == "publish":
+            skill.require_edit(request.user)
+            read = document.parse_skill_document(skill.text)
         with transaction.atomic():
             if verb == "import":
                 message = replace(request, skill, sent)
+            elif verb == "publish":
+                message = publish_shown_skill(request, skill, read)
             else:
                 message = VERBS[verb](request, skill)
     except MusterError as error:
@@ -269,12 +274,12 @@ def replace(request: HttpRequest, skill: Skill, sent: dict[str, Any]) -> str:
     return _("The draft is replaced by what you imported.")
 
 
-def publish_shown_skill(request: HttpRequest, skill: Skill) -> str:
+def publish_shown_skill(request: HttpRequest, skill: Skill, read: document.Document) -> str:
     """A review is a statement about exactly the row that the person has seen."""
     locked = lock_unchanged(request, skill)
     note = request.POST.get("note", "")[:500]
     is_reviewed = request.POST.get("reviewed") == "yes"
-    version = store.publish_skill(locked, note=note, reviewed=is_reviewed, **audit_source(request))
+    version = store.publish_skill(locked, note=note, reviewed=is_reviewed, read=read, **audit_source(request))
     return _("Version %(number)s is published.") % {"number": version.number}
 
 
@@ -313,7 +318,6 @@ def audit_source(request: HttpRequest) -> dict[str, Any]:
 
 
 VERBS: dict[str, Callable[[HttpRequest, Skill], str]] = {
-    "publish": publish_shown_skill,
     "rollback": roll_back_shown_skill,
     "share": share_shown_skill,
     "function": make_function,
