@@ -73,7 +73,6 @@ class Migration(migrations.Migration):
                 ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
                 ('cancel_reason', models.CharField(blank=True, max_length=200)),
                 ('size', runs.models.room.SizeField(editable=False, help_text='Of what it was started with, if that is large.', least=1000, null=True, of=('input', 'metadata', 'policy'))),
-                ('stored', models.PositiveBigIntegerField(default=0, editable=False, help_text='About how many bytes its events, calls, steps and results take.')),
                 ('input', models.JSONField(blank=True, null=True)),
                 ('policy', models.JSONField(blank=True, default=dict, help_text='Step tool policy: allowed, blocked, max_turns.')),
                 ('options', models.JSONField(blank=True, default=dict, help_text='What the message asked for beside the definition: {"asked", "merged"}.')),

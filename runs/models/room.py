@@ -1,16 +1,14 @@
 """How much one person's runs and conversations hold, and whether there is room for more.
 
-Each message, and each run with a large input, stores how large it is; each run adds up what its events, calls and
-results take. Summing that takes a while for somebody with many of them, so a process asks only once a person has sent
-or made much since the last time. What their newer runs made is looked at every few seconds: those are few. What
-a person stores in between is a small part of what they may have.
+Each message, and each run with a large input, stores how large it is. Adding that up takes a while for
+somebody with many of them, so a process asks only once a person has sent much since the last time. What a
+person sends in between without being asked is a small part of what they may have.
 """
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from cachetools import TTLCache
 from django.apps import apps
@@ -18,7 +16,6 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Sum
 from django.utils.translation import gettext_noop as _
-from uuid_utils.compat import uuid7
 
 from agents.exceptions import Conflict
 from agents.http.sizes import measure
@@ -26,8 +23,6 @@ from agents.http.sizes import measure
 WHOLE = 1 << 62  # for `measure`: count to the end
 ASKED_EVERY = 16  # parts of the quota that somebody sends between two questions
 ASKED_AGAIN_S = 2.0  # seconds between two questions for somebody who has no room
-LOOKED_EVERY_S = 5.0  # seconds between two looks at what newer runs made…
-LOOKS_COST = 200  # …and so many times the seconds that a look takes
 REMEMBERED_S = 86_400.0
 MOST_PEOPLE = 10_000
 
@@ -57,18 +52,6 @@ class Usage:
     stored: int = 0
     asked_at: float = -ASKED_AGAIN_S
     sent: int = 0
-    since: UUID = field(default_factory=uuid7)  # the first run whose results are not in `stored`
-    before: int = 0  # what the runs from there on had made when the process asked
-    made: int = 0
-    look_at: float = 0.0
-
-    @property
-    def more(self) -> int:
-        return self.sent + self.made
-
-    @property
-    def total(self) -> int:
-        return self.stored + self.more
 
 
 class Rooms:
@@ -85,15 +68,13 @@ class Rooms:
             return
         usage = self.find(owner_id)
         usage.sent += more
-        if time.monotonic() >= usage.look_at:
-            self.look(owner_id, usage)
-        if usage.more >= most // ASKED_EVERY:
+        if usage.sent >= most // ASKED_EVERY:
             self.ask(owner_id, usage, more)
-        if usage.total <= most:
+        if usage.stored + usage.sent <= most:
             return
         if time.monotonic() - usage.asked_at >= ASKED_AGAIN_S:  # some may have been deleted
             self.ask(owner_id, usage, more)
-        if usage.total > most:
+        if usage.stored + usage.sent > most:
             usage.sent -= more
             raise Conflict(
                 _("Your runs and conversations may hold %(number)s MB in total.") % {"number": most >> 20},
@@ -106,15 +87,7 @@ class Rooms:
             return self.people.setdefault(owner_id, Usage())
 
     def ask(self, owner_id: int, usage: Usage, more: int) -> None:
-        usage.since = find_first_live(owner_id) or uuid7()
-        usage.before, usage.made = count_made(owner_id, usage.since), 0
         usage.stored, usage.asked_at, usage.sent = count_stored(owner_id), time.monotonic(), more
-
-    def look(self, owner_id: int, usage: Usage) -> None:
-        begun = time.monotonic()
-        usage.made = max(0, count_made(owner_id, usage.since) - usage.before)
-        now = time.monotonic()
-        usage.look_at = now + max(LOOKED_EVERY_S, LOOKS_COST * (now - begun))
 
 
 ROOMS = Rooms()
@@ -126,20 +99,7 @@ def check_room(owner_id: Any, *values: Any) -> None:
 
 
 def count_stored(owner_id: Any) -> int:
-    """The bytes of this person's messages, and of the large inputs and the results of their runs."""
+    """The bytes of this person's messages, and of the large inputs of their runs."""
     messages = apps.get_model("runs", "Message").objects.filter(session__owner=owner_id)
     runs = apps.get_model("runs", "Run").objects.filter(principal=owner_id)
-    totals = [*messages.aggregate(Sum("size")).values(), *runs.aggregate(Sum("size"), Sum("stored")).values()]
-    return sum(filter(None, totals))
-
-
-def find_first_live(owner_id: Any) -> UUID | None:
-    """The oldest run of this person that is still at work, and so grows."""
-    runs = apps.get_model("runs", "Run").objects.filter(principal=owner_id, finished_at=None)
-    return runs.order_by("id").values_list("pk", flat=True).first()
-
-
-def count_made(owner_id: Any, since: UUID) -> int:
-    """What this person's runs from that one on have stored besides what they were started with."""
-    runs = apps.get_model("runs", "Run").objects.filter(principal=owner_id, pk__gte=since)
-    return runs.aggregate(total=Sum("stored"))["total"] or 0
+    return sum(rows.aggregate(total=Sum("size"))["total"] or 0 for rows in (messages, runs))
