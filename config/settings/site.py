@@ -1,7 +1,6 @@
 """This site: its addresses, its keys, and what it may reach."""
 
-from urllib.parse import urlsplit
-
+from config.public_url import read_path
 from config.settings.environment import env, kept_secret
 
 HOST = env.str("MUSTER_HOST", default="127.0.0.1")  # address to listen on; beyond loopback, keys must be set explicitly
@@ -12,7 +11,7 @@ CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])  # behind a 
 # The public address of this site; links and OAuth callbacks start with it. A proxy may serve the site below its path:
 # https://example.org/muster
 PUBLIC_URL = env.str("MUSTER_PUBLIC_URL", default=f"http://{HOST}:{PORT}").rstrip("/")
-FORCE_SCRIPT_NAME = urlsplit(PUBLIC_URL).path or None  # Django's name for this path, such as /muster
+FORCE_SCRIPT_NAME = read_path(PUBLIC_URL)  # Django's name for this path, such as /muster
 # error pages with stack traces; never enable it where others can reach the site
 DEBUG = env.bool("DEBUG", default=False)
 

@@ -57,7 +57,7 @@ def list_scored_chunks(
     near = meaning.find_nearest_chunks(collection, version, texts, POOL, found_by_words)
     if near is None:
         return [ranking[:limit] for ranking in rankings]
-    merged = map(merge_rankings, found_by_words, near)
+    merged = (merge_rankings(words, likeness) for words, likeness in zip(found_by_words, near, strict=True))
     return [ranking[:limit] for ranking in merged]
 
 

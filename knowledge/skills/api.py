@@ -118,9 +118,7 @@ class SkillViewSet(VersionedViewSet):
     def partial_update(self, request: Any, name: str) -> Response:
         """Change SKILL.md (`text`), or the team that it is shared with. Files stay as they are."""
         skill = self.get_object()
-        text = request.data.get("text") if isinstance(request.data, dict) else None
-        # Before the transaction, which `refusals` begins: reading takes long.
-        read = document.parse_skill_document(text) if isinstance(text, str) else None
+        read = read_sent_text(request.data)
         source = client_address(request)
         with refusals("skill", request.user):
             fields = self.shared(skill, request.data)
@@ -255,3 +253,16 @@ def read_skill_form(fields: Any, uploads: Any) -> tuple[str, str, dict[str, byte
         raise Invalid(f"Send an archive, or 1 to {MOST_FILES} files.", code="nothing_found")
     text, contents = files.from_parts({path: uploads[path].read() for path in uploads})
     return "", text, contents
+
+
+def read_sent_text(sent: Any) -> document.Document | None:
+    """SKILL.md in a change, read before a transaction begins, as that takes long. None if it is not there or not valid:
+    what is wrong is then said in its turn.
+    """
+    text = sent.get("text") if isinstance(sent, dict) else None
+    if not isinstance(text, str):
+        return None
+    try:
+        return document.parse_skill_document(text)
+    except (Invalid, TooLarge):
+        return None

@@ -2,7 +2,7 @@
 import { make } from "./page.js";
 import { gettext } from "./texts.js";
 
-const PAGE = /^\/collections\/[a-z0-9-]+\/documents\/[0-9a-f-]{36}\/\?at=\d+$/;
+const PAGE = /^(?:\/[\w.~-]+)*\/collections\/[a-z0-9-]+\/documents\/[0-9a-f-]{36}\/\?at=\d+$/;
 
 export class Sources {
   constructor() {

@@ -27,7 +27,7 @@ from .waterfall import waterfall
 
 # How the codes of errors begin that a model or its provider causes.
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")
-DOCUMENT_PLACE = re.compile(r"(?:/[\w./~-]+)?/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
+DOCUMENT_PLACE = re.compile(r"(?:/[\w.~-]+)*/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
 # Whose results are looked through.
 KNOWLEDGE_CALLS = 50
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")

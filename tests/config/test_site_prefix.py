@@ -6,10 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import set_script_prefix
 from twisted.web.http_headers import Headers
 
+from config.public_url import read_path
 from plumbing import site_paths
+from studio.activity.runs import DOCUMENT_PLACE
 from supervisor import body_limits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +85,22 @@ def test_the_prefix_is_the_path_of_the_public_address(monkeypatch, address, pref
     monkeypatch.setenv("MUSTER_PUBLIC_URL", address)
     site = runpy.run_path(str(ROOT / "config/settings/site.py"))
     assert (site["FORCE_SCRIPT_NAME"], site["PUBLIC_URL"]) == (prefix, address.rstrip("/"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["muster.example.org", "localhost:8000", "https://example.org/my%20site", "https://example.org//evil",
+     "https://example.org/a?b=c", "ftp://example.org", "https://", "https://example.org/a b"],
+)  # fmt: skip
+def test_an_address_that_cannot_work_is_refused_at_the_start(address):
+    with pytest.raises(ImproperlyConfigured, match="MUSTER_PUBLIC_URL"):
+        read_path(address)
+
+
+def test_a_place_in_a_document_is_a_path_of_a_site():
+    place = "/collections/a/documents/01a21eb8-8d89-7669-a83a-0d8ebbf3d34b/?at=1"
+    assert DOCUMENT_PLACE.fullmatch(place) and DOCUMENT_PLACE.fullmatch(f"/muster/b{place}")
+    assert not DOCUMENT_PLACE.fullmatch(f"//evil.example{place}") and not DOCUMENT_PLACE.fullmatch(f"/a//b{place}")
 
 
 def test_scripts_and_templates_write_no_path_of_this_site_by_hand():

@@ -165,6 +165,8 @@ def _hide_in(owner: Any, places: _Places) -> None:
         owner.cell_contents = _hide(owner.cell_contents, places)
     elif isinstance(owner, types.FunctionType):
         owner.__defaults__ = _hide(owner.__defaults__, places)
+        if owner.__kwdefaults__:
+            _hide_in_dict(owner.__kwdefaults__, places)
     elif isinstance(owner, _CACHED):
         owner.cache_clear()
     elif not isinstance(owner, tuple | types.FrameType):

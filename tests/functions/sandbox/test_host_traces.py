@@ -38,9 +38,9 @@ class Plain:
     def __init__(self):
         self.path = HERE
 
-def where(path=HERE):
+def where(path=HERE, *, also=HERE):
     def inner():
-        return path
+        return path, also
     return inner
 
 @functools.lru_cache
