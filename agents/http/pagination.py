@@ -185,9 +185,10 @@ def read_cursor(cursor: str, length: int) -> list[str]:
 
 
 def build_place_filter(ordering: tuple[str, ...], place: list[str]) -> Q:
-    """The condition of the rows after this place. Many rows may be equal in the first column; the last one is unique.
+    """The condition of the rows after this place: further in the first column, or equal in it and further in the rest.
 
-    `not_before` follows from the rest, but lets the database use an index of the first column.
+    Many rows may be equal in the first column; the last one is unique. The condition is in a form that lets the
+    database use an index of the first column.
     """
     first_ordering, *other_orderings = ordering
     first_value, *other_values = place

@@ -1,4 +1,4 @@
-"""Makes the result of a tool call of what an MCP server answers and sends during the call."""
+"""Makes tool results of the answers of MCP servers, and collects what they send during a call."""
 
 import json
 from typing import Any
