@@ -12,13 +12,14 @@ from agents.models import Invitation, Membership, Team, User
 from agents.names import normal_name
 from agents.sharing import take_back
 
-# Open invitations per team.
+# The most open invitations of a team.
 MOST_OPEN = 200
 
 
 def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
-    """Invite the user with exactly this name. Raises Invalid for an unknown name, Conflict for a
-    member.
+    """Invite the user with this name.
+
+    Raises Invalid for an unknown name, and Conflict for a member, an open invitation or too many of them.
     """
     user = person_named(username)
     if Membership.of(user, team.pk):
@@ -45,7 +46,7 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
 
 
 def person_named(username: str) -> Any:
-    """Users are found by their whole name only, in any spelling, never by part of it or by e-mail."""
+    """The active user with this whole name, in any spelling; never by a part of it or by e-mail. Raises Invalid."""
     user = User.objects.find(username)
     if user is None or not user.is_active:
         raise Invalid(
@@ -57,13 +58,14 @@ def person_named(username: str) -> Any:
 
 
 def set_roles(team: Team, roles: dict[str, str]) -> None:
-    """Give members these roles and remove members that are left out. Raises Invalid for users who
-    are not members.
+    """Give the members these roles, by user name, and remove members that are left out.
+
+    Raises Invalid for users who are not members, and if nobody would be an administrator.
     """
     members = {member.user.normal_name: member for member in team.memberships.select_related("user")}
     typed_names = {normal_name(name): name for name in roles}
-    roles = {normal: roles[typed] for normal, typed in typed_names.items()}
-    strangers = sorted(typed_names[normal] for normal in roles.keys() - members.keys())
+    new_roles = {normal: roles[typed] for normal, typed in typed_names.items()}
+    strangers = sorted(typed_names[normal] for normal in new_roles.keys() - members.keys())
     if strangers:
         hint = _("Invite people at /api/v1/teams/%(team)s/invitations/; they become members once they accept.")
         raise Invalid(
@@ -71,18 +73,18 @@ def set_roles(team: Team, roles: dict[str, str]) -> None:
             code="not_a_member",
             hint=hint % {"team": team.name},
         )
-    if Membership.Role.ADMINISTRATOR not in roles.values():
+    if Membership.Role.ADMINISTRATOR not in new_roles.values():
         raise Invalid(_("A team needs an administrator."), code="no_administrator")
     with keep_administrator(team):
-        for name, member in members.items():
-            if name not in roles:
+        for normal, member in members.items():
+            if normal not in new_roles:
                 end_membership(member)
-            elif member.role != roles[name]:
-                change_role(member, roles[name])
+            elif member.role != new_roles[normal]:
+                change_role(member, new_roles[normal])
 
 
 def change_role(member: Membership, role: str) -> None:
-    """A user who can no longer share has their shared rows unshared."""
+    """Save the new role, and withdraw what it no longer allows: open invitations and shared rows."""
     member.role = role
     member.save(update_fields=["role"])
     if role != Membership.Role.ADMINISTRATOR:
@@ -92,18 +94,20 @@ def change_role(member: Membership, role: str) -> None:
 
 
 def leave(member: Membership) -> None:
-    """The user leaves the team, which keeps an administrator. Raises Conflict (`no_administrator`)."""
+    """The user leaves the team. Raises Conflict (`no_administrator`) for its last administrator."""
     with keep_administrator(member.team):
         end_membership(member)
 
 
 @contextmanager
 def keep_administrator(team: Team) -> Iterator[None]:
-    """Changes of members, all or none: the last administrator can neither leave nor step down.
+    """A transaction for changes of members, undone if the team would have no administrator.
+
     Raises Conflict (`no_administrator`).
     """
     with transaction.atomic():
-        list(Team.objects.select_for_update().filter(pk=team.pk))  # of two who leave at once, the second one waits
+        # Locks the team: if two administrators leave at once, the second one waits for the first.
+        list(Team.objects.select_for_update().filter(pk=team.pk))
         yield
         if not team.memberships.filter(role=Membership.Role.ADMINISTRATOR).exists():
             raise Conflict(
@@ -122,5 +126,5 @@ def end_membership(member: Membership) -> None:
 
 
 def withdraw_invitations(member: Membership) -> None:
-    """The open invitations of a user who is no longer an administrator are withdrawn."""
+    """Withdraw the open invitations that this member sent: the member is no longer an administrator."""
     member.team.invitations.open().filter(invited_by=member.user).update(status=Invitation.Status.WITHDRAWN)

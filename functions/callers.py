@@ -16,7 +16,7 @@ class NoCallbacks(Mapping[str, Callback]):
         self.asked: list[str] = []
 
     def __bool__(self) -> bool:
-        """True although the mapping is empty, so that it is still queried."""
+        """True although the mapping is empty, so that it still sees which names are requested."""
         return True
 
     def __contains__(self, name: object) -> bool:
@@ -34,25 +34,26 @@ class NoCallbacks(Mapping[str, Callback]):
 
 
 def alone(user: Any, version: Ready) -> Caller:
-    """A call for this user without a run: no callbacks, and values that last as long as the call."""
+    """The caller for one call by this user outside a run: no callbacks, and values that last as long as the call."""
     spec = version.spec
     host = Host(
         user=user,
         function=version.function_id,
         allowed_hosts=tuple(spec.allowed_hosts),
-        secret_names=live_secrets(user, version),
+        secret_names=list_live_secrets(user, version),
     )
-    data = {}
+    context: dict[str, Any] = {}
     if spec.requires_context:
-        data = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
-    return Caller(user_id=user.pk, data=data, grants=NoCallbacks(), host=host)
+        context = {"run": None, "agent": "", "user": user.pk, "session": None, "chain": "", "step": "", "metadata": {}}
+    return Caller(user_id=user.pk, data=context, grants=NoCallbacks(), host=host)
 
 
-def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
-    """The secrets of a version that the live version names too; for a draft, the live version of this
-    user's function with that name.
+def list_live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
+    """The names of the version's secrets that the live version has too.
 
-    Otherwise a key that may only run functions could reach any secret through a draft or an old version.
+    For a draft, the live version is that of this user's function with the same name.
+
+    Without this check, a key that may only run functions could reach any secret through a draft or an old version.
     """
     names = version.spec.secrets
     if not names:
@@ -69,10 +70,10 @@ def live_secrets(user: Any, version: Ready) -> tuple[str, ...]:
 
 def refuse_callbacks(caller: Caller) -> None:
     """Raises Invalid if the function requested a callback."""
-    calls = getattr(caller.grants, "asked", [])
-    if calls:
+    requested_names = getattr(caller.grants, "asked", [])
+    if requested_names:
         raise Invalid(
-            f"The function called “{calls[0]}”, but callbacks require a run.",
+            f"The function called “{requested_names[0]}”, but callbacks require a run.",
             code="callback_needs_a_run",
             hint="Call it from an agent or a chain, or try it without ctx.call.",
         )

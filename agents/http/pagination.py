@@ -54,7 +54,7 @@ class Cursor(CursorPagination):
         return min(int(text), self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
-        """An invalid cursor is refused, not looked up."""
+        """The rows of the page after the cursor, or of the first page. Raises Invalid for an invalid cursor."""
         self.request = request
         self.base_url = request.build_absolute_uri()
         size = self.get_page_size(request)
@@ -64,12 +64,12 @@ class Cursor(CursorPagination):
         try:
             if cursor is not None:
                 place = read_cursor(cursor, len(ordering))
-                rows = rows.filter(beyond(ordering, place))
+                rows = rows.filter(build_place_filter(ordering, place))
             page, has_more = read_page(rows, size)
         except (ValueError, ValidationError, OverflowError, RecursionError, DataError):
             if cursor is None:
                 raise
-            # A place that is no value of its column fails only in the database.
+            # The cursor is to blame: a value in it that does not fit its column fails only in the database.
             raise Invalid(
                 "This cursor is not valid.",
                 code="invalid_cursor",
@@ -114,24 +114,27 @@ class Cursor(CursorPagination):
 
 
 def read_page(rows: Any, size: int, start: int = 0) -> tuple[list[Any], bool]:
-    """The rows of a page, which ends at `size` rows or at a number of bytes, and whether others follow. Rows are read a
-    few at a time: those that the page has no room for stay in the database.
+    """The rows of a page, and whether others follow. A page ends at `size` rows or at a number of bytes.
+
+    Rows are read a few at a time, so that those for which the page has no room stay in the database.
     """
     if size == 0:
         return [], rows[start : start + 1].exists()
     related = rows._prefetch_related_lookups
-    with cursor_scope():
+    with open_cursor_scope():
         stored_rows = rows.prefetch_related(None)[start : start + size + 1].iterator(chunk_size=ROWS_AT_ONCE)
-        whole_rows = with_related(stored_rows, related)
+        whole_rows = prefetch_in_blocks(stored_rows, related)
         page = list(within_page(islice(whole_rows, size)))
         has_more = next(whole_rows, None) is not None
         stored_rows.close()
     return page, has_more
 
 
-def with_related(rows: Iterator[Any], related: Sequence[Any]) -> Iterator[Any]:
-    """Rows with the rows that belong to them. Those of a usual page are read together, so that a list asks the same
-    number of queries however many rows it has; large rows are fewer.
+def prefetch_in_blocks(rows: Iterator[Any], related: Sequence[Any]) -> Iterator[Any]:
+    """The rows, in blocks for which related rows are prefetched together.
+
+    A block has up to 64 rows, so that a usual page takes the same number of queries however many rows it has. A
+    block of large rows is shorter.
     """
     if not related:
         yield from rows
@@ -141,15 +144,17 @@ def with_related(rows: Iterator[Any], related: Sequence[Any]) -> Iterator[Any]:
         yield from block
 
 
-def cursor_scope() -> Any:
-    """PostgreSQL reads a few rows at a time only inside a transaction: outside of one it copies the whole result first,
+def open_cursor_scope() -> Any:
+    """A transaction on PostgreSQL; on other databases nothing.
+
+    PostgreSQL reads a few rows at a time only inside a transaction: outside of one it copies the whole result first,
     and a pooler may answer from another connection. SQLite needs none, and would lock its file for writing.
     """
     return transaction.atomic(savepoint=False) if connection.vendor == "postgresql" else nullcontext()
 
 
 def choose_fields(row: Any, fields: str) -> Any:
-    """Raises Invalid for a field that the row does not have."""
+    """Only these fields of a row. Raises Invalid for a field that the row does not have."""
     chosen = {}
     for name in fields.split(","):
         if name not in row:
@@ -163,14 +168,14 @@ def choose_fields(row: Any, fields: str) -> Any:
 
 
 def write_cursor(row: Any, ordering: tuple[str, ...]) -> str:
-    """The place of a row in the list: its values in the columns that order it."""
+    """The cursor that points at a row: its values in the columns that order the list."""
     columns = [column.removeprefix("-") for column in ordering]
     place = json.dumps([str(getattr(row, column)) for column in columns])
     return urlsafe_b64encode(place.encode()).decode()
 
 
 def read_cursor(cursor: str, length: int) -> list[str]:
-    """Raises ValueError."""
+    """The values that `write_cursor` put into a cursor. Raises ValueError."""
     place = json.loads(urlsafe_b64decode(cursor.encode("ascii")))
     if not isinstance(place, list) or len(place) != length:
         raise ValueError(cursor)
@@ -179,28 +184,29 @@ def read_cursor(cursor: str, length: int) -> list[str]:
     return place
 
 
-def beyond(ordering: tuple[str, ...], place: list[str]) -> Q:
-    """The rows after this place. Many rows may be equal in the first column; the last one is unique.
+def build_place_filter(ordering: tuple[str, ...], place: list[str]) -> Q:
+    """The condition of the rows after this place: further in the first column, or equal in it and further in the rest.
 
-    The first condition alone would do for one column; for two it lets the database use an index of the first.
+    Many rows may be equal in the first column; the last one is unique. The condition is in a form that lets the
+    database use an index of the first column.
     """
     first_ordering, *other_orderings = ordering
     first_value, *other_values = place
     column = first_ordering.removeprefix("-")
-    way = "lt" if first_ordering.startswith("-") else "gt"
-    after = Q(**{f"{column}__{way}": first_value})
+    lookup = "lt" if first_ordering.startswith("-") else "gt"
+    after = Q(**{f"{column}__{lookup}": first_value})
     if not other_orderings:
         return after
-    not_before = Q(**{f"{column}__{way}e": first_value})
-    return not_before & (after | beyond(tuple(other_orderings), other_values))
+    not_before = Q(**{f"{column}__{lookup}e": first_value})
+    return not_before & (after | build_place_filter(tuple(other_orderings), other_values))
 
 
-def read_ordering(ordering: str, orderings: tuple[str, ...]) -> tuple[str, str]:
-    """The column and, for rows that are equal in it, their key. Raises Invalid."""
-    if ordering.removeprefix("-") not in orderings:
+def read_ordering(ordering: str, allowed_columns: tuple[str, ...]) -> tuple[str, str]:
+    """The requested column and, for rows that are equal in it, their key. Raises Invalid."""
+    if ordering.removeprefix("-") not in allowed_columns:
         hint = ""
-        if orderings:
-            hint = f"Send one of {', '.join(orderings)}, with - before it for descending."
+        if allowed_columns:
+            hint = f"Send one of {', '.join(allowed_columns)}, with - before it for descending."
         raise Invalid("This list cannot be ordered by that.", code="invalid_ordering", hint=hint)
     return ordering, "-pk" if ordering.startswith("-") else "pk"
 

@@ -31,15 +31,18 @@ class Rate(BaseThrottle):
     """
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        """Also stores how near the nearest limit is, for the headers that
+        """Count the request; False if it exceeds a limit.
+
+        The limit with the fewest requests left is stored in the request, for the headers that
         `config.middleware.rate_headers` adds.
         """
-        pairs = count_request(request.user, request.auth, client_address(request))
-        if pairs:
-            count, limit = min(pairs, key=lambda pair: pair[1] - pair[0])
+        counts = count_request(request.user, request.auth, client_address(request))
+        if counts:
+            count, limit = min(counts, key=lambda pair: pair[1] - pair[0])
+            requests_left = max(0, limit - count)
             seconds = int(until_next()) + 1
-            request._request.rate = (limit, max(0, limit - count), seconds)
-        return all(count <= limit for count, limit in pairs)
+            request._request.rate = (limit, requests_left, seconds)
+        return all(count <= limit for count, limit in counts)
 
     def wait(self) -> float:
         return until_next()
@@ -53,7 +56,7 @@ def admit_request(user: Any, key: Any, address: str) -> bool:
 
 
 def count_request(user: Any, key: Any, address: str) -> list[tuple[int, int]]:
-    """Count one request; for each limit that applies (requests in this window, limit)."""
+    """Count one request. Returns (requests in this window, limit) for each limit that applies."""
     limits: dict[str, int] = {}
     if user.pk:
         caller = f"k{key.pk}" if isinstance(key, ApiKey) else f"u{user.pk}"
@@ -73,7 +76,7 @@ def until_next() -> float:
 
 
 def count_in_windows(names: list[str]) -> list[int]:
-    """Counts each of these names once, and gives how often they were counted in this minute."""
+    """Count each of these names once; returns how often each was counted in this minute, 0 while the cache is down."""
     window = int(time() // WINDOW_S)
     commands: list[tuple[Any, ...]] = []
     for name in names:
@@ -84,7 +87,7 @@ def count_in_windows(names: list[str]) -> list[int]:
         answers = cache_connection().ask(*commands)
     except redis.RedisError:
         return [0] * len(names)
-    # Those of INCR: every second one.
+    # The answers of INCR and EXPIRE alternate; those of INCR are the counts.
     return answers[::2]
 
 

@@ -78,20 +78,18 @@ class Tool(Owned):
 
     @property
     def mode_when_granted(self) -> str:
-        """Calls that cannot be undone need approval unless the grant says otherwise."""
+        """The mode of a grant that names none: ask if calls of this tool cannot be undone, otherwise allow."""
         if self.effect == self.Effect.DESTRUCTIVE:
             return ToolGrant.Mode.ASK
         return ToolGrant.Mode.ALLOW
 
     def freeze_hash(self) -> str:
-        """Set `definition_hash` from the definition; call this after changing a tool, before
-        saving.
-        """
+        """Set `definition_hash` from the definition and return it; call this after a change, before saving."""
         self.definition_hash = hash_json(self.definition())
         return self.definition_hash
 
 
-# Grants of one agent or chain.
+# The most grants of one agent or chain.
 MOST_GRANTS = 500
 
 

@@ -1,4 +1,4 @@
-"""The answer of an MCP server as the result of a tool call."""
+"""Makes tool results of the answers of MCP servers, and collects what they send during a call."""
 
 import json
 from typing import Any
@@ -15,10 +15,10 @@ JSON = Any
 def build_mcp_result(
     answer: dict[str, JSON], tool: ToolSpec, printed: str = "", stored: dict[str, JSON] | None = None
 ) -> ToolResult:
-    """The answer as untrusted content; long text is cut and marked. `stored` is the answer with its files stored.
+    """The answer of an MCP server as an untrusted result; long text is cut and marked.
 
-    Structured content wins over text, unless it is null. If the tool has an output schema, the value that the
-    server sent must match it.
+    `stored` is the same answer with names of stored files in place of their content. Structured content wins
+    over text, unless it is null. If the tool has an output schema, the value that the server sent must match it.
     """
     if stored is None:
         stored = answer
@@ -35,15 +35,15 @@ def build_mcp_result(
         if structured is None:
             value = text
         return ToolResult(ok=True, value=value, printed=printed, untrusted=True)
-    # What was sent is checked: in the stored answer, names of files stand in place of their content.
+    # The answer as it was sent is checked: the stored one has names of files in place of their content.
     problems = schema.validate(tool.output_schema, read_output_value(answer))
     if problems:
-        return ToolResult(ok=False, error=mismatch(problems), printed=printed, untrusted=True)
+        return ToolResult(ok=False, error=build_mismatch_error(problems), printed=printed, untrusted=True)
     return ToolResult(ok=True, value=read_output_value(stored), printed=printed, untrusted=True)
 
 
 def read_output_value(answer: dict[str, JSON]) -> JSON:
-    """What a tool with an output schema answers."""
+    """The value of a tool with an output schema: its structured content, or else its text, as JSON if it is any."""
     structured = answer.get("structuredContent")
     if structured is not None:
         return structured
@@ -61,7 +61,7 @@ def render_answer_content(parts: JSON) -> str:
     return cut_text
 
 
-def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
+def build_mismatch_error(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
     first = problems[0]
     where = first["path"] or "/"
     what = first["message"]
@@ -70,7 +70,7 @@ def mismatch(problems: list[dict[str, JSON]]) -> dict[str, JSON]:
 
 
 def parse_json_text(text: str) -> JSON:
-    """Servers may send structured content as text only."""
+    """The text parsed as JSON, or as it is: servers may send structured content as text only."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -92,40 +92,44 @@ def render_answer_part(part: JSON) -> str:
         words = [str(part[name]) for name in ("title", "name", "uri", "description") if part.get(name)]
         return clean_untrusted_text(f"[resource: {' · '.join(words)}]")[:MESSAGE_LIMIT]
     kind = str(part.get("mimeType") or resource.get("mimeType") or part.get("type") or "content")[:100]
-    data = part.get("data") or resource.get("blob")
-    if not isinstance(data, str):
+    base64_text = part.get("data") or resource.get("blob")
+    if not isinstance(base64_text, str):
         return clean_untrusted_text(f"[left out: {kind}]")
     # Four characters of Base64 stand for three bytes.
-    size = len(data) * 3 // 4
+    size = len(base64_text) * 3 // 4
     return clean_untrusted_text(f"[left out: {kind}, {size} bytes]")
 
 
 class Heard:
     """What a server says during a call: progress as events, log messages as printed lines."""
 
+    # The most events, and the most printed lines, of one call.
     LINES = 200
+    # The least time between two events.
     PAUSE_S = 1.0
+    # Characters of one event's message or of one printed line.
     LINE_LIMIT = 500
 
     def __init__(self, emit: Any, clock: Any) -> None:
         self._emit = emit
         self._clock = clock
-        self._next = 0.0
-        self._told = 0
+        self._next_event_at = 0.0
+        self._event_count = 0
         self._lines: list[str] = []
 
     def progress(self, params: dict[str, JSON]) -> None:
-        """At most one event a second, and a bounded number a call."""
+        """Emit the progress as an event, at most once a second and `LINES` times in a call."""
         now = self._clock()
-        if self._emit is None or now < self._next or self._told >= self.LINES:
+        if self._emit is None or now < self._next_event_at or self._event_count >= self.LINES:
             return
-        self._next = now + self.PAUSE_S
-        self._told += 1
+        self._next_event_at = now + self.PAUSE_S
+        self._event_count += 1
         message = clean_untrusted_text(str(params.get("message") or ""))
         fraction = find_progress_fraction(params)
         self._emit("tool.progress", {"message": message[: self.LINE_LIMIT], "fraction": fraction})
 
     def log(self, params: dict[str, JSON]) -> None:
+        """Keep a log message as a printed line; those beyond `LINES` are dropped."""
         if len(self._lines) >= self.LINES:
             return
         text = params.get("data")
@@ -141,7 +145,7 @@ class Heard:
 
 
 def find_progress_fraction(params: dict[str, JSON]) -> float | None:
-    """Between 0 and 1; None if the server does not say how much there is."""
+    """How much is done, from 0 to 1; None if the server does not say how much there is in total."""
     done = params.get("progress")
     total = params.get("total")
     if not is_json_number(done) or not is_json_number(total) or total <= 0:

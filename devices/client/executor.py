@@ -1,6 +1,4 @@
-"""From a tool_call frame to its tool_result: check, journal, run, answer. A call never runs twice
-and always ends.
-"""
+"""Executes tool calls on the device: check, journal, run, answer. A call never runs twice and always ends."""
 
 import asyncio
 import contextlib
@@ -31,16 +29,15 @@ log = logging.getLogger("muster.device")
 JSON = Any
 Send = Callable[[Any], Awaitable[None]]
 MAX_AT_ONCE = 32
-# Threads of tools that did not stop.
+# The most threads of tools that did not stop; with so many, no further tool is run.
 MAX_ABANDONED = 64
+# The time limit of a call whose deadline cannot be read.
 DEFAULT_S = 30.0
 
 
 @dataclass
 class Running:
-    """A running call. Its answer comes from the tool, the time limit or a cancel, whichever is
-    first.
-    """
+    """A running call. The tool, the time limit or a cancel answers it, whichever claims it first."""
 
     call: ToolCall
     stop: threading.Event = field(default_factory=threading.Event)
@@ -48,18 +45,22 @@ class Running:
     task: asyncio.Task[None] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     is_claimed: bool = False
-    # Its answer is in the journal.
+    # Whether its answer is in the journal already.
     is_written: bool = False
 
     def claim(self) -> bool:
+        """True for whoever asks first, who then answers the call."""
         with self.lock:
-            first, self.is_claimed = not self.is_claimed, True
-            return first
+            is_first = not self.is_claimed
+            self.is_claimed = True
+            return is_first
 
 
 class Executor:
-    """`send` delivers a frame if there is a connection, otherwise it does nothing: the journal
-    keeps the result.
+    """Runs the calls of this device, several at a time.
+
+    `send` delivers a frame if there is a connection, otherwise it does nothing: the journal keeps the result.
+    `until` is the deadline of a call on this machine's monotonic clock.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Executor:
         self.abandoned = 0
 
     async def take(self, call: ToolCall) -> None:
-        """Start a call, or answer a known one from the journal."""
+        """Start a call, or answer one that has ended from the journal. One that runs already goes on."""
         if call.id in self.running:
             return
         if (entry := self.journal.find(call.id)) is not None and entry.state != "running":
@@ -84,7 +85,7 @@ class Executor:
             return
         running = Running(call)
         self.running[call.id] = running
-        running.task = asyncio.create_task(self.work(running))
+        running.task = asyncio.create_task(self.answer_call(running))
 
     def cancel(self, id: str, reason: str) -> bool:
         """Tell a tool to stop; the answer is a result with the code `cancelled`."""
@@ -103,13 +104,14 @@ class Executor:
 
     # -- one call ---------------------------------------------------------------------------------------------------
 
-    async def work(self, running: Running) -> None:
+    async def answer_call(self, running: Running) -> None:
+        """Carry out the call and send its result; an error becomes a result too."""
         started = time.monotonic()
         call = running.call
         try:
             async with self.slots:
-                result = await self.result_of(running, started + seconds_left(call))
-        except sqlite3.Error as error:  # nothing ran: a call is in the journal before it is made
+                result = await self.carry_out(running, started + seconds_left(call))
+        except sqlite3.Error as error:  # no tool ran: a call is written to the journal first
             log.error("call %s: the journal cannot be written: %s", call.id, error)  # noqa: TRY400  (one line)
             result = build_refused_result(call.id, "tool_failed", f"this device cannot write its journal: {error}")
         except Exception as error:  # an error in the client must not leave the call without an answer
@@ -124,7 +126,8 @@ class Executor:
         log.info("%s %s %s %.0f ms", agent, call.name, outcome, (time.monotonic() - started) * 1000)
         await self.send(result)
 
-    async def result_of(self, running: Running, until: float) -> ToolResult:
+    async def carry_out(self, running: Running, until: float) -> ToolResult:
+        """Check the call, ask the device's user if needed, write it to the journal, then run its tool."""
         call = running.call
         tool = TOOLS.get(call.name)
         is_offered = tool is None and self.bridge.has(call.name)
@@ -145,22 +148,22 @@ class Executor:
         self.journal.begin(call, repeatable=is_repeatable)
         await self.send(ToolAck(call.id))
         if tool:
-            result = await self.run(running, tool, until)
+            result = await self.run_on_thread(running, tool, until)
         else:
-            result = await self.run_offered(running, until)
+            result = await self.run_mcp_tool(running, until)
         if not running.is_written:
             self.finish(result, durable=not is_repeatable)
         return result
 
     def finish(self, result: ToolResult, *, durable: bool) -> None:
-        """A call that was made is answered, even if the disk is full since."""
+        """Write the result to the journal. If that fails (the disk is full), the call is still answered."""
         try:
             self.journal.finish(result, durable=durable)
         except sqlite3.Error as error:
             log.error("call %s: its result is not in the journal: %s", result.id, error)  # noqa: TRY400  (one line)
 
     async def permit(self, running: Running, *, is_offered: bool, until: float) -> None:
-        """Raises ToolRefused unless the user of the device allows this tool."""
+        """Waits for the user of the device if the call must be approved. Raises ToolRefused unless it is allowed."""
         mode = self.approvals.mode(running.call, is_offered=is_offered)
         if mode == "deny":
             raise ToolRefused(DENIED, f"“{running.call.name}” is not allowed on this device")
@@ -176,54 +179,57 @@ class Executor:
                     raise ToolRefused(CANCELLED, running.reason)
             asking.result()
 
-    async def run(self, running: Running, tool: Tool, until: float) -> ToolResult:
-        """Runs in a thread of its own, which is abandoned if it does not stop on request."""
+    async def run_on_thread(self, running: Running, tool: Tool, until: float) -> ToolResult:
+        """Run the tool on a thread of its own, which is abandoned if it does not stop on request."""
         if self.abandoned >= MAX_ABANDONED:
             return build_refused_result(
                 running.call.id, "too_busy", "too many tools on this device do not stop; restart the client"
             )
         loop = asyncio.get_running_loop()
-        came: asyncio.Future[ToolResult | None] = loop.create_future()
+        answer: asyncio.Future[ToolResult | None] = loop.create_future()
 
         def work() -> None:
             stopping.watch(running.stop)
             result = self.execute(running, tool)
             with contextlib.suppress(RuntimeError):
                 # The event loop has closed: nothing waits any more.
-                loop.call_soon_threadsafe(resolve_future, came, result)
+                loop.call_soon_threadsafe(resolve_future, answer, result)
 
         threading.Thread(target=work, name=f"tool-{tool.name}", daemon=True).start()
-        return await self.wait(running, came, until)
+        return await self.wait_for_answer(running, answer, until)
 
-    async def wait(self, running: Running, came: "asyncio.Future[ToolResult | None]", until: float) -> ToolResult:
+    async def wait_for_answer(
+        self, running: Running, answer: "asyncio.Future[ToolResult | None]", until: float
+    ) -> ToolResult:
         """The tool's result, or `cancelled` or `deadline` if it was stopped first."""
         try:
-            while not came.done():
+            while not answer.done():
                 remaining_s = until - time.monotonic()
                 if remaining_s <= 0:
                     running.stop.set()
                     break
                 if running.stop.is_set():
-                    # A moment to stop by itself.
-                    await asyncio.wait([came], timeout=0.5)
+                    # The tool has a moment to stop by itself.
+                    await asyncio.wait([answer], timeout=0.5)
                     break
-                await asyncio.wait([came], timeout=min(remaining_s, 0.1) if remaining_s > 0.1 else remaining_s)
-            if came.done() and (result := came.result()) is not None:
+                await asyncio.wait([answer], timeout=min(remaining_s, 0.1))
+            if answer.done() and (result := answer.result()) is not None:
                 return result
             if not running.claim():
-                return await came or build_stopped_result(running)
-            self.abandoned += not came.done()
-            came.add_done_callback(lambda _: self.returned())
+                # The tool was faster: its answer is on the way.
+                return await answer or build_stopped_result(running)
+            self.abandoned += not answer.done()
+            answer.add_done_callback(lambda _: self.count_returned_thread())
             return build_stopped_result(running)
         except asyncio.CancelledError:
             running.stop.set()
             raise
 
-    def returned(self) -> None:
+    def count_returned_thread(self) -> None:
         self.abandoned = max(0, self.abandoned - 1)
 
     def execute(self, running: Running, tool: Tool) -> ToolResult | None:
-        """Runs on the tool's thread. None if the call was stopped before the tool had an answer."""
+        """Call the tool, on its thread. None if the call was stopped before the tool had an answer."""
         call = running.call
         try:
             if tool.works_on == "workspace":
@@ -245,7 +251,7 @@ class Executor:
         return result
 
     def change_records(self, running: Running, tool: Tool) -> ToolResult:
-        """The records and the journal change together, or neither does. Raises Stopped."""
+        """Call a tool that changes records. They change together with the journal, or neither does. Raises Stopped."""
         call = running.call
         context = call.run_context
         agent = str(context.get("agent") or "")
@@ -255,15 +261,15 @@ class Executor:
             value = tool.function(records, **call.args)
             result = build_fitting_result(call.id, value)
             if not running.claim():
-                # Rolls back: the call was reported as not carried out.
+                # The call was reported as not carried out: the transaction is rolled back.
                 raise Stopped
             self.journal.finish(result)
         running.is_written = True
         return result
 
-    async def run_offered(self, running: Running, until: float) -> ToolResult:
-        """A tool of a mounted MCP server."""
-        id = running.call.id
+    async def run_mcp_tool(self, running: Running, until: float) -> ToolResult:
+        """Run a tool of an MCP server that this device offers."""
+        call_id = running.call.id
         calling = asyncio.ensure_future(self.bridge.call(running.call))
         while not calling.done():
             remaining_s = until - time.monotonic()
@@ -272,13 +278,13 @@ class Executor:
                 return build_stopped_result(running)
             await asyncio.wait([calling], timeout=min(remaining_s, 0.1))
         try:
-            return build_fitting_result(id, calling.result())
+            return build_fitting_result(call_id, calling.result())
         except ToolRefused as refusal:
-            return build_refused_result(id, refusal.code, str(refusal))
+            return build_refused_result(call_id, refusal.code, str(refusal))
         # An error of the MCP server becomes the tool's answer.
         except Exception as error:
             message = f"{type(error).__name__}: {error}"[:500]
-            return build_refused_result(id, "tool_failed", message)
+            return build_refused_result(call_id, "tool_failed", message)
 
     async def close(self, grace_s: float) -> None:
         """Give running calls a moment to finish, then stop them."""
@@ -292,9 +298,9 @@ class Executor:
             await asyncio.wait(tasks, timeout=2)
 
 
-def resolve_future(came: "asyncio.Future[ToolResult | None]", result: ToolResult | None) -> None:
-    if not came.done():
-        came.set_result(result)
+def resolve_future(answer: "asyncio.Future[ToolResult | None]", result: ToolResult | None) -> None:
+    if not answer.done():
+        answer.set_result(result)
 
 
 def build_stopped_result(running: Running) -> ToolResult:
@@ -318,7 +324,7 @@ def build_fitting_result(id: str, value: JSON) -> ToolResult:
 
 
 def seconds_left(call: ToolCall) -> float:
-    """Uses the server's time limit if given: this machine's clock may be wrong."""
+    """The time that a call has. The server's time limit counts if given: this machine's clock may be wrong."""
     if call.timeout_s is not None:
         return max(0.0, call.timeout_s)
     try:

@@ -89,12 +89,13 @@ class UploadSerializer(StoredSerializer):
         fields = [*StoredSerializer.Meta.fields, "file"]
 
     def validate(self, fields: dict[str, Any]) -> dict[str, Any]:
-        content = fields.pop("file")
-        name = fields.pop("name", "") or content.name
+        upload = fields.pop("file")
+        name = fields.pop("name", "") or upload.name
         is_untrusted = fields["untrusted"] == "true"
-        return {**fields, "name": name, "untrusted": is_untrusted, "content": content}
+        return {**fields, "name": name, "untrusted": is_untrusted, "content": upload}
 
     def to_representation(self, row: StoredFile) -> dict[str, Any]:
+        """The same answer as for a file that was sent as JSON."""
         return FileSerializer(context=self.context).to_representation(row)
 
 

@@ -1,7 +1,7 @@
-"""The texts that a run has received, with their origin, read from its rows. runs.rules.provenance
-compares arguments with them.
+"""Reads from the database which texts a run has received, and where each came from.
 
-Only read once a run has read untrusted content; a plain message costs nothing.
+`runs.rules.provenance` compares the arguments of tool calls with these texts. They are only read once
+the run has read untrusted content; a plain message costs nothing.
 """
 
 import json
@@ -23,46 +23,51 @@ TASK = "the task that it was given"
 VISITOR = "a visitor"
 SENT = "the conversation that was sent along"
 ATTACHED = "a text that was attached to the message"
-MOST = 2000  # answered calls that are read; beyond that, records are no longer trusted
+MOST_CALLS = 2000  # answered calls that are read; if there are more, only the user's own words are trusted
 
 
 def read_origins(run: Run, tools: Mapping[str, ToolSpec]) -> Origins:
-    """The texts up to now. Where the mark comes from a text that no row holds, nothing before it is trusted."""
-    origins = read_rows(run, tools, Origins())
+    """The texts that the run has received until now.
+
+    Only for a run that has read untrusted content. If no row holds such a text, an unknown one is assumed to
+    have come before all others.
+    """
+    origins = Origins()
+    add_run_texts(origins, run, tools)
     if origins.marked:
-        origins.marked.sort(key=lambda pair: pair[0] == TASK)  # where the text was read first, if that is known
+        # Tasks last: a value's origin is the first text that holds it, best the one where it was read first.
+        origins.marked.sort(key=lambda pair: pair[0] == TASK)
         return origins
     origins = Origins()
     origins.mark("", "text that this run was started with")
-    return read_rows(run, tools, origins)
-
-
-def read_rows(run: Run, tools: Mapping[str, ToolSpec], origins: Origins) -> Origins:
-    """The user's words, the instructions, then every answered call of the run's tree and sessions,
-    in order.
-    """
-    line = lineage(run)
-    add_user_texts(origins, line)
-    instruct(origins, line)
-    mark_files(origins, line[-1])
-    mark_tasks(origins, line)
-    rows = list_line_calls(line)
-    for row in rows[:MOST]:
-        answer = row.result if row.outcome == row.Outcome.OK else [row.error]
-        origins.record(describe_call(row, tools), answer)
-    if len(rows) > MOST:
-        origins.distrust()
+    add_run_texts(origins, run, tools)
     return origins
 
 
+def add_run_texts(origins: Origins, run: Run, tools: Mapping[str, ToolSpec]) -> None:
+    """Add the user's words, the instructions, the files and the tasks, then every answered call in order."""
+    # The run first, then those above it; the last one is the root.
+    line = lineage(run)
+    add_user_texts(origins, line)
+    add_instructions(origins, line)
+    mark_files(origins, line[-1])
+    mark_tasks(origins, line)
+    calls = list_answered_calls(line)
+    for call in calls[:MOST_CALLS]:
+        answer = call.result if call.outcome == call.Outcome.OK else [call.error]
+        origins.record(describe_call(call, tools), answer)
+    if len(calls) > MOST_CALLS:
+        origins.distrust()
+
+
 def add_user_texts(origins: Origins, line: list[Run]) -> None:
-    """What the user wrote: in the first conversation, as its input, and in arguments they edited."""
+    """Add what the user wrote: messages to the root run, its input and options, and arguments they edited."""
     root = line[-1]
-    for message in sent_along(root):
+    for message in list_sent_messages(root):
         origins.mark([join_part_texts(message.content), message.tool_calls], SENT)
     for message in list_user_messages(root):
         add_user_message(origins, message)
-    add_values(origins, root)
+    add_input_and_options(origins, root)
     edited = Approval.objects.filter(run__in=line, edited_arguments__isnull=False)
     for arguments in edited.values_list("edited_arguments", flat=True):
         origins.say(arguments)
@@ -72,16 +77,16 @@ def add_user_message(origins: Origins, message: Message) -> None:
     if message.untrusted:
         origins.mark(join_part_texts(message.content), VISITOR if message.run_id else SENT)
         return
-    own = [part for part in message.content if not part.get("untrusted")]
-    attached = [part for part in message.content if part.get("untrusted")]
-    origins.say(join_part_texts(own))
-    attached_text = join_part_texts(attached)
+    own_parts = [part for part in message.content if not part.get("untrusted")]
+    attached_parts = [part for part in message.content if part.get("untrusted")]
+    origins.say(join_part_texts(own_parts))
+    attached_text = join_part_texts(attached_parts)
     if attached_text:
         origins.mark(attached_text, ATTACHED)
 
 
-def add_values(origins: Origins, root: Run) -> None:
-    """The input of the first run, and the options of its message. They may be a stranger's."""
+def add_input_and_options(origins: Origins, root: Run) -> None:
+    """Add the root run's input and the options of its message. `untrusted_input` says whether they are a stranger's."""
     options = root.options.get("asked", {})
     values = [value for value in (options.get("instructions"), options.get("variables")) if value]
     if root.input is not None:
@@ -95,8 +100,9 @@ def add_values(origins: Origins, root: Run) -> None:
 
 
 def list_user_messages(root: Run) -> Iterable[Message]:
-    """Written by the user, or by a visitor (untrusted): not the task that an agent or a chain wrote at the start of a
-    child session.
+    """The messages that the user wrote, or a visitor (these are untrusted).
+
+    Without the tasks that agents and chains wrote at the start of a child session.
     """
     if root.session_id is None:
         return ()
@@ -104,18 +110,16 @@ def list_user_messages(root: Run) -> Iterable[Message]:
     return messages.exclude(run__trigger__in=WRITTEN_BY_MODELS).order_by("seq")
 
 
-def sent_along(root: Run) -> Iterable[Message]:
-    """What the caller sent as the assistant's part of an earlier conversation, with results of the caller's tools."""
+def list_sent_messages(root: Run) -> Iterable[Message]:
+    """The assistant's part of an earlier conversation that the caller sent, with results of the caller's tools."""
     if root.session_id is None:
         return ()
     messages = Message.objects.filter(session_id=root.session_id, run=None, untrusted=True)
     return messages.exclude(role=Message.Role.USER).order_by("seq")
 
 
-def instruct(origins: Origins, line: list[Run]) -> None:
-    """The instructions by the authors of the agents and chains involved are trusted like their
-    tools.
-    """
+def add_instructions(origins: Origins, line: list[Run]) -> None:
+    """Add the instructions of the agents and chains involved: their authors are trusted."""
     for run in line:
         if run.version is not None:
             origins.trust(run.version.read_spec().system_prompt)
@@ -126,7 +130,7 @@ def instruct(origins: Origins, line: list[Run]) -> None:
 
 
 def mark_files(origins: Origins, root: Run) -> None:
-    """Attached files, as far as they are shown to a model."""
+    """Add the attached files of the root run's messages, as far as models see them."""
     messages = [message for message in list_user_messages(root) if not message.untrusted]
     has_picture = any(part.get("type") == "image" for message in messages for part in message.content)
     if has_picture:
@@ -134,36 +138,39 @@ def mark_files(origins: Origins, root: Run) -> None:
     for row in parts.load_message_files(messages, root.principal_id).values():
         content = storage.read_stored_file(row) or b""
         text, note = parts.read_file_text(row, content)
-        shown = f"{text}\n{note}"
+        text_for_model = f"{text}\n{note}"
         if row.untrusted:
-            origins.mark(shown, f"the file “{row.name}”")
+            origins.mark(text_for_model, f"the file “{row.name}”")
         else:
-            origins.say(shown)
+            origins.say(text_for_model)
 
 
 def mark_tasks(origins: Origins, line: list[Run]) -> None:
-    """What a child run was given by one that had read strangers' text."""
-    sources = [run for run in line[:-1] if run.has_untrusted]
-    messages = Message.objects.filter(run__in=sources, role=Message.Role.USER, untrusted=True)
+    """Mark the messages, inputs and options of untrusted child runs: the runs above them wrote these."""
+    children = [run for run in line[:-1] if run.has_untrusted]
+    messages = Message.objects.filter(run__in=children, role=Message.Role.USER, untrusted=True)
     tasks = [join_part_texts(message.content) for message in messages]
-    for run in sources:
+    for run in children:
         if run.input is not None:
             tasks.append(run.input)
-    for run in sources:
+    for run in children:
         if run.options.get("asked"):
             tasks.append(run.options["asked"])
     if tasks:
         origins.mark(tasks, TASK)
 
 
-def list_line_calls(line: list[Run]) -> list[ToolCallRecord]:
-    """Those of the run, of the runs above it and of their sessions; for a chain also those of its steps' runs."""
+def list_answered_calls(line: list[Run]) -> list[ToolCallRecord]:
+    """The answered calls of the run, of the runs above it and of their sessions; for a chain also of its steps' runs.
+
+    Oldest first, and at most one more than `MOST_CALLS`.
+    """
     sessions = [run.session_id for run in line if run.session_id]
     within = Q(run__in=line) | Q(run__session__in=sessions)
     if line[0].chain_version_id:
         within |= Q(run__parent=line[0])
     answered = ToolCallRecord.objects.filter(within).exclude(outcome="")
-    return list(answered.order_by("id")[: MOST + 1])
+    return list(answered.order_by("id")[: MOST_CALLS + 1])
 
 
 def describe_call(row: ToolCallRecord, tools: Mapping[str, ToolSpec]) -> Call:
@@ -185,7 +192,7 @@ def is_delegation(tool: ToolSpec) -> bool:
 
 
 def matters(tool: ToolSpec, grant: Any) -> bool:
-    """Whether it depends on the arguments' origin what may be done, or how the answer is marked."""
+    """Whether the origin of its arguments decides if this tool may be called, or how its answer is marked."""
     if grant is None or grant.allow_after_untrusted or is_delegation(tool):
         return False
     is_read_of_strangers = tool.untrusted and tool.effect == "read"
@@ -193,8 +200,9 @@ def matters(tool: ToolSpec, grant: Any) -> bool:
 
 
 def is_derived(findings: list[Finding] | None) -> bool:
-    """Requested with untrusted words, or not judged: then the answer is not trusted either, whatever
-    tool gives it.
+    """Whether a call's answer is untrusted because of its arguments, whatever tool gives it.
+
+    It is if some of them are untrusted, or if they were not judged (None).
     """
     if findings is None:
         return True

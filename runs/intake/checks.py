@@ -23,8 +23,9 @@ Target = TypeVar("Target", Agent, Chain)
 
 
 def check_usable(target: Target, user: Any) -> Target:
-    """The target was unshared or deleted since it was chosen, or the person may start nothing any
-    more. Raises Invalid.
+    """Raises Invalid if the person may start nothing any more, or can no longer use the target.
+
+    Since it was chosen, the target may have been unshared or deleted.
     """
     if not roles.allows(user, roles.ACT):
         raise Invalid(
@@ -39,7 +40,7 @@ def check_usable(target: Target, user: Any) -> Target:
 
 
 def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
-    """The run's person may still use these. Raises RunEnded(not_shared).
+    """Raises RunEnded(not_shared) unless the run's person may still use these rows.
 
     What is the person's own, or the site's, costs no query; what a team shares is read anew.
     """
@@ -50,40 +51,43 @@ def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
         if is_of_site:
             continue
         rows_of_kind: Any = type(row)._default_manager
-        now = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
-        if now is None or not is_open(now[0], now[1], run.principal_id):
+        owner_and_team = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
+        if owner_and_team is None or not is_open(*owner_and_team, run.principal_id):
             kind = row._meta.verbose_name_raw
             raise RunEnded(Run.Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")
 
 
 def version_of_agent(agent: Agent, version: AgentVersion | int | None = None) -> AgentVersion:
-    """The version that will run; by default the published one. Raises NotPublished,
-    ProviderDisabled, Invalid.
+    """The version of an agent that will run; by default the published one.
+
+    Raises NotPublished, ProviderDisabled, Invalid.
     """
-    chosen = find_requested_version(agent, version)
+    requested_version = find_requested_version(agent, version)
     if not agent.provider.enabled:
         raise ProviderDisabled(
             _("The provider “%(provider)s” is switched off.") % {"provider": agent.provider.name},
             hint=_("Switch it on, or choose another provider."),
         )
-    return chosen
+    return requested_version
 
 
 def version_of_chain(chain: Chain, version: ChainVersion | int | None = None) -> ChainVersion:
-    """The same for a chain. Raises NotPublished, Invalid."""
+    """The version of a chain that will run; by default the published one. Raises NotPublished, Invalid."""
     return find_requested_version(chain, version)
 
 
 def find_requested_version(target: Agent | Chain, version: Any) -> Any:
+    """The version with this number, or this version, or the published one (None). Raises NotPublished, Invalid."""
     if isinstance(version, int):
-        number, version = version, target.versions.filter(number=version).first()
+        number = version
+        version = target.versions.filter(number=number).first()
         if version is None:
             raise Invalid(
                 _("“%(name)s” has no version %(number)s.") % {"name": target.name, "number": number},
                 code="unknown_version",
             )
     version = version or target.published
-    if version is not None:  # the version need not read it again
+    if version is not None:  # so that the version does not load its agent or chain again
         setattr(version, target._meta.model_name, target)
     if version is None or not target.enabled:
         kind = type(target).__name__
@@ -102,7 +106,10 @@ def check_input(spec: AgentSpec | ChainSpec | None, input: Any) -> None:
     problems = schema.validate(spec.input_schema, {} if input is None else input)
     if problems:
         kind = "chains" if isinstance(spec, ChainSpec) else "agents"
-        details = [{"field": f"input{one['path']}", "code": "schema", "message": one["message"]} for one in problems]
+        details = [
+            {"field": f"input{problem['path']}", "code": "schema", "message": problem["message"]}
+            for problem in problems
+        ]
         raise BrokenInput(
             _("The input of “%(spec)s” does not match its schema: %(message)s")
             % {"spec": spec.name, "message": problems[0]["message"]},
@@ -124,9 +131,7 @@ def deadline(
 
 
 def check_depth(parent: Run, agent: Agent) -> None:
-    """Whether this run may call this agent. Raises Conflict if it is nested too deeply, or a
-    circle.
-    """
+    """Raises Conflict if this run may not call this agent: nested too deeply, or already at work above the run."""
     limit = depth_limit(parent)
     if parent.depth + 1 > limit:
         raise Conflict(
@@ -143,7 +148,7 @@ def check_depth(parent: Run, agent: Agent) -> None:
 
 
 def depth_limit(run: Run) -> int:
-    """The root agent's limit; a session's variable can only lower it."""
+    """How deep agents may be nested: the root agent's limit, which a variable of the run's session can only lower."""
     root = run
     if run.root_id:
         root = Run.objects.select_related("version").get(pk=run.root_pk)
@@ -156,10 +161,11 @@ def depth_limit(run: Run) -> int:
 
 
 def check_nesting(parent: Run, chain: Chain) -> None:
-    """Whether this run may start this chain: within `max_chain_depth` of every agent and chain above
-    it, and not below a run of the same chain. Raises Conflict.
+    """Raises Conflict if this run may not start this chain.
+
+    It may within `max_chain_depth` of every agent and chain above, and not below a run of the same chain.
     """
-    below = 1  # chains below the run that is looked at, with the new one
+    below = 1  # how many chains are nested below `run` in the loop, with the new one
     for run in lineage(parent):
         version = run.chain_version or run.version
         spec = version.read_spec() if version else None
@@ -190,6 +196,6 @@ def lineage(run: Run | None) -> list[Run]:
 
 
 def check_ended(run: Run) -> None:
-    """Only ended runs can be started again. Raises Conflict."""
+    """Raises Conflict unless the run has ended: only then can it be started again."""
     if not run.is_done:
         raise Conflict(_("This run has not ended."), hint=_("Cancel it first, or wait."))

@@ -46,9 +46,9 @@ class NoticeQuerySet(models.QuerySet):
 
 
 class Notice(models.Model):
-    """One message to one person over one channel, about one approval or question. It is sent once.
+    """One message to one person over one channel, about one approval or question.
 
-    Only if its sender dies before it has noted that, it is sent again.
+    It is sent once, and again only if its sender dies before it has stored that it was sent.
     """
 
     class Channel(models.TextChoices):
@@ -81,7 +81,7 @@ class Notice(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [
-            # Notices that were sent stay for a while: the conditions keep them out.
+            # Notices that were sent stay for a while: the conditions keep them out of the indexes.
             models.Index(fields=["next_attempt_at"], condition=Q(state="pending"), name="notice_due"),
             models.Index(fields=["next_attempt_at"], condition=Q(state="sending"), name="notice_sending"),
         ]

@@ -1,8 +1,8 @@
-"""Recurring work: of all workers, the one that holds the duty “ticks” does it for all.
+"""Starts recurring work: the one worker that holds the duty “ticks” does it for all.
 
-Every worker runs a ticker. One holds the lease and renews it; the others look now and then whether
-it has expired. Nothing breaks if two work at the same time, because each due time, delivery and
-lost run is claimed in its own row.
+Every worker runs a ticker. One holds the lease of the duty and renews it; the others look now and then
+whether it has expired. Nothing breaks if two work at the same time, because each due time,
+delivery and lost run is claimed in its own row.
 """
 
 import logging
@@ -34,21 +34,23 @@ from runs.worker.traces import export
 from . import anomaly_notices, deactivated, pruning, recovery, remote_tasks
 
 log = logging.getLogger(__name__)
-# The duty whose holder does all others.
+# The duty whose holder ticks: it starts all other recurring work.
 TICKS = "ticks"
 # A dead ticker is replaced after this time, or after a run's lease if that is shorter.
 LONGEST_LEASE_S = 10.0
+# Between two turns of the worker that ticks.
 PERIOD_S = 1.0
-# Between two due times: what is due together is started together.
+# The least time between two due times: what is due together is started together.
 LEAST_REST_S = 0.02
-# How often the holder looks for rare work that is due.
-LOOK_S = 30.0
+# How often the worker that ticks looks for rare work that is due.
+RARE_LOOK_S = 30.0
+# Another worker may do rare work again after this time, if the first one has not finished it.
 RARE_LEASE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`every_s` seconds between its beginnings. When a rare job was done last is kept in its row."""
+    """Recurring work that starts every `every_s` seconds. A rare job is due so long after its last end."""
 
     name: str
     every_s: float
@@ -89,7 +91,7 @@ RARELY = (
 )
 
 
-# At each due time between two turns; the jobs above find what was missed.
+# Work that is also started at each due time between two turns. If one is missed, the jobs above find it.
 ON_TIME: tuple[tuple[str, Callable[[datetime], Any]], ...] = (
     ("schedules", start_scheduled),
     ("waits", recovery.start_waiting),
@@ -117,7 +119,7 @@ class Ticker:
         self.thread.start()
 
     def stop(self) -> None:
-        """Begin nothing more and give the duty up; jobs end in their own time."""
+        """Start nothing more and give up the duty. Jobs that run are not waited for."""
         self.stopping.set()
         self.alarm.switch_off()
         self.thread.join()
@@ -130,7 +132,7 @@ class Ticker:
             attempt(job_leases.release_duty, TICKS, self.name)
 
     def rest(self, seconds: float) -> None:
-        """Sleep until the next turn. The process that ticks wakes at each due time before that."""
+        """Sleep until the next turn. The worker that ticks wakes at each due time before it and starts its work."""
         if not self.renew_at:
             self.stopping.wait(seconds)
             return
@@ -146,26 +148,26 @@ class Ticker:
                 return
             for name, work in ON_TIME:
                 if not self.do(name, partial(work, moment)):
-                    # It is still at work: once more.
+                    # It still works for an earlier moment: try this one again.
                     self.alarm.add(moment)
             after = max(after, moment)
             self.stopping.wait(LEAST_REST_S)
 
     def turn(self) -> float:
-        """Do the work that is due; returns the seconds until the next turn."""
+        """Start the work that is due, if this worker ticks. Returns the seconds until the next turn."""
         if time.monotonic() >= self.renew_at and not attempt(self.lead):
             self.renew_at = 0.0
-            # Spread, so that standing workers do not look together.
+            # At random, so that the workers that stand by do not look at the same time.
             return lease_s() / 3 * random.uniform(0.8, 1.2)  # noqa: S311
         for job in OFTEN:
             if self.is_due(job.name, job.every_s):
                 self.do(job.name, job.work)
-        if self.is_due("rare", LOOK_S):
+        if self.is_due("rare", RARE_LOOK_S):
             self.do("rare", self.start_rare)
         return PERIOD_S
 
     def lead(self) -> bool:
-        """Whether this worker ticks, for the length of a lease from before it was asked."""
+        """Take the duty or renew its lease. False if another worker has it."""
         began = time.monotonic()
         if not self.is_ready:
             ensure_rows()
@@ -182,12 +184,12 @@ class Ticker:
         now = time.monotonic()
         if now < self.next.get(name, 0.0):
             return False
-        # A turn that comes a little early is the right one.
+        # Half a period less: a turn that comes a little early is still the right one.
         self.next[name] = now + every_s - PERIOD_S / 2
         return True
 
     def do(self, name: str, work: Callable[[], Any]) -> bool:
-        """On a thread of its own. False if it is still at work from the last time."""
+        """Start the work on a thread of the pool. False if it is still at work from the last time."""
         earlier = self.at_work.get(name)
         if earlier is not None and not earlier.done():
             return False
@@ -195,7 +197,7 @@ class Ticker:
         return True
 
     def start_rare(self) -> None:
-        """Rare work may take long: its own row says who does it and when it is due again."""
+        """Start the rare jobs that are due. They may take long: their rows say who does them, and when again."""
         ensure_rows()
         due = set(job_leases.find_unowned_duties().values_list("name", flat=True))
         for job in RARELY:
@@ -220,12 +222,11 @@ def ensure_rows() -> None:
 
 
 def attempt(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The result, or None if it failed: the next turn tries again."""
+    """The result of the work, or None if it failed: the next turn tries again."""
     try:
         return threads.run_with_connection(work, *arguments)
     except (DatabaseError, InterfaceError) as error:
         log.warning("The database did not answer: %s", error)
-    # One duty must not keep the others from their turn.
-    except Exception:
+    except Exception:  # one duty must not keep the others from their turn
         log.exception("%s failed", getattr(work, "__name__", work))
     return None

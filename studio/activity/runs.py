@@ -25,10 +25,10 @@ from ..conversations import memory, message_files
 from ..owner_urls import mark_namesake
 from .waterfall import waterfall
 
-# How the codes of errors begin that a model or its provider causes.
+# The codes of errors that a model or its provider causes start with one of these.
 MODEL_CODES = ("model_", "provider_", "private_address", "base_url_missing")
 DOCUMENT_PLACE = re.compile(r"(?:/[\w.~-]+)*/collections/[a-z0-9-]+/documents/[0-9a-f-]{36}/\?at=\d+")
-# Whose results are looked through.
+# So many calls of knowledge tools are searched for the sources of a run.
 KNOWLEDGE_CALLS = 50
 JOINS = ("agent", "version", "chain_version__chain", "session", "parent", "principal")
 
@@ -57,7 +57,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
         "memory": memory.describe_run_memory(request, run),
         "may_read_raw": request.user.has_perm("runs.read_raw"),
         "is_mine": run.principal_id == request.user.pk,
-        "provider": provider_to_check(request, run),
+        "provider": find_provider_to_check(request, run),
         "before": next(iter(earlier_runs), None),
     }
     template = "run_live.html" if request.GET.get("part") == "live" else "run.html"
@@ -65,7 +65,7 @@ def run_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def find_sources(run: Run) -> list[dict[str, str]]:
-    """[{"url", "title"}] of the places of documents that the run searched or read, in its order."""
+    """The places in documents that the run searched or read, as [{"url", "title"}], in the order of its calls."""
     calls = run.tool_calls.filter(kind=Tool.Kind.KNOWLEDGE, outcome="ok").order_by("pk")
     by_url: dict[str, dict[str, str]] = {}
     for result in calls.values_list("result", flat=True)[:KNOWLEDGE_CALLS]:
@@ -75,7 +75,7 @@ def find_sources(run: Run) -> list[dict[str, str]]:
 
 
 def find_places(result: Any) -> list[dict[str, str]]:
-    """The places that one result names. A tool's result may be anything, and its addresses too."""
+    """The places in documents that one result names. A tool's result may be anything, and its addresses too."""
     if not isinstance(result, dict):
         return []
     hits = result.get("results", [result])
@@ -89,8 +89,8 @@ def find_places(result: Any) -> list[dict[str, str]]:
     return places
 
 
-def provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
-    """The provider of the agent of a run that failed with its model, if this person has its page."""
+def find_provider_to_check(request: HttpRequest, run: Run) -> Provider | None:
+    """If the run failed because of its model: the provider of its agent, if this person can see it."""
     code = run.error.get("code", "") if run.error else ""
     if run.agent is None or not code.startswith(MODEL_CODES):
         return None
@@ -146,7 +146,7 @@ def chain_picture(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @require_login
 def cancel_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    run = own_run(request, pk)
+    run = find_own_run(request, pk)
     try:
         endings.cancel_run(run, by=request.user, reason="from the run's page")
     except MusterError as error:
@@ -157,10 +157,11 @@ def cancel_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @require_login
 def repeat_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """The same message again in a new session, or the same chain with the same input: in the live version, or
-    in the same draft if the run tried one.
+    """Start a run with the same message in a new session, or of the same chain with the same input.
+
+    It uses the live version, or the same draft if the run tried one.
     """
-    run = own_run(request, pk)
+    run = find_own_run(request, pk)
     try:
         fresh = start_same_run(request.user, run)
     except MusterError as error:
@@ -170,20 +171,23 @@ def repeat_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def start_same_run(user: Any, run: Run) -> Run:
-    """A new run of the same chain or with the same message. Raises Conflict, Forbidden and what starting raises."""
+    """A new run of the same chain or with the same message.
+
+    Raises Conflict if the run has neither, Forbidden, and whatever starting a run raises.
+    """
     is_draft = run.trigger == Run.Trigger.DRAFT
     options_asked = run.options.get("asked")
     if run.chain_version is not None:
         chain = run.chain_version.chain
         priority = options_asked.get("priority") if options_asked else None
-        fields: dict[str, Any] = {"metadata": {"again_of": str(run.pk)}, "priority": priority}
+        start_options: dict[str, Any] = {"metadata": {"again_of": str(run.pk)}, "priority": priority}
         if is_draft:
             chain.require_edit(user)
-            fields["version"] = run.chain_version
-            fields["trigger"] = run.trigger
-        return intake.start_chain(user=user, chain=chain.name, input=run.input, **fields)
-    first = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
-    if run.agent is None or first is None:
+            start_options["version"] = run.chain_version
+            start_options["trigger"] = run.trigger
+        return intake.start_chain(user=user, chain=chain.name, input=run.input, **start_options)
+    message = run.messages.filter(role=Message.Role.USER).order_by("seq").first()
+    if run.agent is None or message is None:
         raise Conflict(
             _("Only a chain's run, or a run started by a message, can be run again from here."),
             hint=_("Start it where it came from, such as its schedule or trigger."),
@@ -193,7 +197,7 @@ def start_same_run(user: Any, run: Run) -> Run:
         run.agent.require_edit(user)
         version = run.version
     accepted = intake.accept_message(
-        user=user, parts=first.content, asked=options_asked, agent=run.agent.name, input=run.input, version=version
+        user=user, parts=message.content, asked=options_asked, agent=run.agent.name, input=run.input, version=version
     )
     return accepted.run
 
@@ -201,17 +205,17 @@ def start_same_run(user: Any, run: Run) -> Run:
 @require_POST
 @require_login
 def retry_shown_run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Continue from the failed step; for an agent: the same message again in its session."""
+    """Start a chain's run again from the failed step, or send an agent's message again in its session."""
     try:
-        fresh = retries.retry_run(own_run(request, pk), user=request.user)
+        fresh = retries.retry_run(find_own_run(request, pk), user=request.user)
     except MusterError as error:
         add_refusal_message(request, error)
         return redirect("page:run", pk=pk)
     return redirect("page:run", pk=fresh.pk)
 
 
-def own_run(request: HttpRequest, pk: UUID) -> Run:
-    """Only the run's principal may act: it uses their budget and devices."""
+def find_own_run(request: HttpRequest, pk: UUID) -> Run:
+    """The run, if it is this person's own: only its principal may act, because that uses their budget and devices."""
     run = Run.objects.visible_to(request.user).select_related(*JOINS).filter(pk=pk).first()
     if run is None:
         raise Http404("You have no such run.")
