@@ -21,13 +21,14 @@ from .viewsets import NamedViewSet, read_body, refusals
 
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
 NUMBER_OR_DRAFT = {"oneOf": [NUMBER, {"type": "string", "enum": ["draft"]}]}
+# For `action`: the filters of the rows' list are no parameters of it, and its answer has no pages.
 WITHOUT_FILTERS: dict[str, Any] = {"filterset_fields": None, "filterset_class": None}
 WITHOUT_LISTS: dict[str, Any] = {"pagination_class": None, **WITHOUT_FILTERS}
 
 
 def serve_versions(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]:
-    """Class decorator: the serializers of a version in a list and alone, and their names in
-    OpenAPI.
+    """Class decorator: sets the serializers of a version, `listed` in a list and `whole` alone, and describes both
+    in OpenAPI, where `plural` begins the names of the operations.
     """
 
     def decorate(view: Any) -> Any:
@@ -41,12 +42,14 @@ def serve_versions(plural: str, listed: Any, whole: Any) -> Callable[[Any], Any]
 
 
 class VersionedViewSet(NamedViewSet):
-    """`heavy` names fields left out of a list of versions; `serve_versions` sets the serializers."""
+    """The actions of a row with versions; `serve_versions` sets `listed` and `whole`, the serializers of a version."""
 
+    # Fields that a list of versions leaves out.
     heavy: tuple[str, ...] = ("spec",)
-    # Publishing a function runs its tests.
+    # Only quick actions take If-Match, and publishing a function runs its tests.
     conditional: tuple[str, ...] = ("rollback",)
     parameters: dict[str, Any] = {"diff": ("from", "to")}
+    # Reads the body of a request to publish.
     publishing: Any = PublishSerializer
     listed: Any
     whole: Any
@@ -92,7 +95,9 @@ class VersionedViewSet(NamedViewSet):
         """Newest first."""
         row = self.get_object()
         self.page_ordering = ("-number",)
-        page = self.paginate_queryset(row.versions.select_related("author", self.listed.of).defer(*self.heavy))
+        # Each version compares itself with the live one, so its row is loaded too.
+        versions = row.versions.select_related("author", self.listed.of).defer(*self.heavy)
+        page = self.paginate_queryset(versions)
         return self.get_paginated_response(self.listed(page, many=True).data)
 
     @action(detail=True, **WITHOUT_LISTS)
@@ -109,16 +114,16 @@ class VersionedViewSet(NamedViewSet):
     def diff(self, request: Any, name: str) -> Response:
         """What changed between two versions, or between a version and the draft (`draft`)."""
         row = self.get_object()
-        old_number, old = self.side(row, request, "from")
-        new_number, new = self.side(row, request, "to")
+        old_number, old = self.read_side(row, request, "from")
+        new_number, new = self.read_side(row, request, "to")
         old_text = diff.render_spec(old)
         new_text = diff.render_spec(new)
         text = diff.diff_texts(old_text, new_text, version_label(old_number), version_label(new_number))
         body = {"from": old_number, "to": new_number, "changes": diff.changes(old, new), "text": text}
         return Response(DiffSerializer(body).data)
 
-    def side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
-        """The number and the content of one side; None is the draft's number."""
+    def read_side(self, row: Any, request: Any, name: str) -> tuple[int | None, dict[str, Any]]:
+        """The number and the content that the parameter names, for a comparison; None is the draft's number."""
         if request.query_params.get(name) != "draft":
             number = read_version_number(request, name)
             version = self.find_version(row, number)
@@ -129,13 +134,13 @@ class VersionedViewSet(NamedViewSet):
             message = _("The draft of “%(row)s” is not complete.") % {"row": row.name}
             raise Invalid(message, details=list_problems(error))
 
-    def draft_contents(self, row: Any) -> dict[str, Any]:
-        """The same text of the working row."""
-        return row.draft_spec().model_dump(mode="json")
-
     def contents(self, version: Any) -> dict[str, Any]:
-        """The text that is compared."""
+        """What is compared of a version."""
         return version.spec
+
+    def draft_contents(self, row: Any) -> dict[str, Any]:
+        """What is compared of the working row, in the form of `contents`."""
+        return row.draft_spec().model_dump(mode="json")
 
     def find_version(self, row: Any, number: int) -> Any:
         version = row.versions.select_related("author", self.listed.of).filter(number=number).first()
@@ -145,7 +150,7 @@ class VersionedViewSet(NamedViewSet):
 
 
 class GrantedViewSet(VersionedViewSet):
-    """The same for rows with granted tools."""
+    """The actions of a row with versions that also has granted tools."""
 
     conditional = ("publish", "rollback")
 
@@ -180,7 +185,7 @@ def published_response(version: Any) -> Response:
 
 
 def list_problems(error: pydantic.ValidationError) -> list[dict[str, str]]:
-    """One detail for each: the path to a field with dots, such as `steps.0.key`."""
+    """One detail for each problem; its field is a path with dots, such as `steps.0.key`."""
     details = []
     for problem in error.errors():
         path = ".".join(str(part) for part in problem["loc"])

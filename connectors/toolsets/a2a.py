@@ -39,9 +39,9 @@ VERSION = "1.0"
 ANSWER_LIMIT = 2 * 1024 * 1024
 TEXT_LIMIT = 200_000
 FETCH_S = 20.0
-# Pauses while the call holds its thread; a quick task ends in this time.
+# Pauses between looks at the task while the call holds its thread; a quick task ends in this time.
 LOOKS_S = (0.2, 0.5, 1.0)
-# Then the run waits by a timer; the last one repeats.
+# Then the run waits by a timer, so long before each further look; the last one repeats.
 WAITS_S = (5, 15, 30, 60)
 # How long a question to the person stays open.
 ANSWER_S = 24 * 3600.0
@@ -50,7 +50,8 @@ MAX_QUESTIONS = 10
 NO_TASK = -32001
 # Of an agent, or the proxy before it, that is starting.
 BUSY = (429, 502, 503, 504)
-ENDED = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
+COMPLETED = "TASK_STATE_COMPLETED"
+ENDED = (COMPLETED, "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED")
 INPUT = {
     "type": "object",
     "properties": {
@@ -107,12 +108,13 @@ def build_card_offer(card: dict[str, JSON], connection: Connection) -> Offered:
 
 
 def find_card_address(card: dict[str, JSON]) -> str:
-    for one in card.get("supportedInterfaces") or ():
-        if not isinstance(one, dict) or one.get("protocolBinding") != "JSONRPC":
+    """The address for A2A 1 over JSON-RPC; empty if the card names none."""
+    for interface in card.get("supportedInterfaces") or ():
+        if not isinstance(interface, dict) or interface.get("protocolBinding") != "JSONRPC":
             continue
-        major, _, _ = str(one.get("protocolVersion", "")).partition(".")
+        major, _, _ = str(interface.get("protocolVersion", "")).partition(".")
         if major == "1":
-            return str(one.get("url", ""))
+            return str(interface.get("url", ""))
     return ""
 
 
@@ -141,24 +143,26 @@ class A2aToolset:
 
     def call(self, tool: ToolSpec, call: ToolCall, context: ToolContext) -> ToolResult:
         connection, remote = load_tool_source(tool, context.user_id)
+        # The row is there if the call is made again.
         row = RemoteTask.objects.filter(pk=call.id).first()
         if row is None:
             self.check_pin(tool, connection, remote, context)
         elif not row.task:
             raise OutcomeUnknown("The message was sent, and it is unknown whether the agent got it.")
-        started, error = monotonic(), ""
+        started = monotonic()
+        error_text = ""
         try:
             with outbound.until(seconds_left(tool, context)):
                 talk = Talk(tool, connection, remote.offered["details"]["url"], context)
                 return talk.go_on(call, row)
-        except ToolFailed as problem:
-            error = str(problem)
+        except ToolFailed as error:
+            error_text = str(error)
             raise
         finally:
-            remote.count((monotonic() - started) * 1000, error)
+            remote.count((monotonic() - started) * 1000, error_text)
 
     def check_pin(self, tool: ToolSpec, connection: Connection, remote: RemoteTool, context: ToolContext) -> None:
-        """The card is read before each new task. Raises ToolFailed if it has changed."""
+        """Read the card, which is done before each new task. Raises ToolFailed if it has changed."""
         read_agent(connection, context.user_id)
         remote.refresh_from_db()
         if remote.is_changed or remote.pinned_hash != tool.source.get("pin") or not remote.is_offered:
@@ -169,7 +173,7 @@ class A2aToolset:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One call with the remote agent."""
+    """What is said and done with the remote agent during one call of the tool."""
 
     tool: ToolSpec
     connection: Connection
@@ -177,9 +181,10 @@ class Talk:
     context: ToolContext
 
     def go_on(self, call: ToolCall, row: RemoteTask | None) -> ToolResult:
+        """Follow the task of the row; without a row, start a task. Raises CallPending, ToolFailed, OutcomeUnknown."""
         if row is not None:
-            task = self.look(row)
-            return self.followed(call, row, task)
+            task = self.fetch_task(row)
+            return self.follow(call, row, task)
         # Stored before the message is sent, so that a call that is made again finds its task.
         row = RemoteTask.objects.create(pk=call.id, connection=self.connection)
         parts = [{"text": call.arguments["message"]}]
@@ -187,21 +192,22 @@ class Talk:
             task = self.send(row, call.id, parts, contextId=call.arguments["context"])
         else:
             task = self.send(row, call.id, parts)
-        return self.followed(call, row, task)
+        return self.follow(call, row, task)
 
-    def look(self, row: RemoteTask) -> dict[str, JSON]:
+    def fetch_task(self, row: RemoteTask) -> dict[str, JSON]:
         """The task. While the agent is away, the run waits for it. Raises CallPending, ToolFailed, OutcomeUnknown."""
         try:
             return self.ask("GetTask", {"id": row.task})
         except Away as error:
             if self.context.run_id is None:
                 raise OutcomeUnknown(f"{error} It is unknown how the task ended.")
-            raise self.wait(row)
+            raise self.postpone(row)
         except OutcomeUnknown:
             row.close()
             raise
 
-    def followed(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
+    def follow(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> ToolResult:
+        """The result of a quick task. Raises CallPending for one that takes longer, ToolFailed, OutcomeUnknown."""
         # After the last pause the task is looked at once more, then the run waits by a timer.
         for pause in (*LOOKS_S, None):
             state = get_remote_state(task)
@@ -209,7 +215,7 @@ class Talk:
                 row.close()
                 return build_remote_result(task, self.context)
             if state == "TASK_STATE_INPUT_REQUIRED":
-                task = self.answered(call, row, task)
+                task = self.answer_question(call, row, task)
                 continue
             if pause is None:
                 break
@@ -217,46 +223,47 @@ class Talk:
             if self.context.is_cancelled():
                 self.cancel(row)
                 raise build_tool_failure("cancelled", "The run was cancelled, and the agent was informed.")
-            task = self.look(row)
-        raise self.wait(row)
+            task = self.fetch_task(row)
+        raise self.postpone(row)
 
-    def wait(self, row: RemoteTask) -> ToolFailed | CallPending:
+    def postpone(self, row: RemoteTask) -> ToolFailed | CallPending:
+        """Returns what to raise: the run waits by a timer; outside of a run the task is cancelled."""
         if self.context.run_id is None:
             self.cancel(row)
             return build_tool_failure("timeout", "The agent needs longer than a call outside of a run can wait.")
-        number = min(row.waits, len(WAITS_S) - 1)
-        until = clock.near() + timedelta(seconds=WAITS_S[number])
+        wait_number = min(row.waits, len(WAITS_S) - 1)
+        until = clock.near() + timedelta(seconds=WAITS_S[wait_number])
         row.waits += 1
         row.save(update_fields=["waits"])
         return CallPending("timer", until=until, reference=f"task {row.task}")
 
-    def answered(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> dict[str, JSON]:
-        """Ask the person what the agent asks, and send the answer. Raises CallPending, ToolFailed."""
+    def answer_question(self, call: ToolCall, row: RemoteTask, task: dict[str, JSON]) -> dict[str, JSON]:
+        """The task after the person has answered what the agent asks. Raises CallPending, ToolFailed."""
         if self.context.ask is None or row.answers >= MAX_QUESTIONS:
             self.cancel(row)
             raise build_tool_failure("input_refused", "The agent asks a question that cannot be answered here.")
         try:
             answer = self.context.ask(
-                key=str(row.answers), kind="form", prompt=self.prompt_of(task), schema=FORM, timeout_s=ANSWER_S
+                key=str(row.answers), kind="form", prompt=self.render_question(task), schema=FORM, timeout_s=ANSWER_S
             )
         except ToolFailed:
             # Declined, or not answered in time.
             self.cancel(row)
             raise
-        number = row.answers
+        answer_number = row.answers
         # Counted before it is sent: an answer is never given twice.
-        row.answers = number + 1
+        row.answers = answer_number + 1
         row.save(update_fields=["answers"])
         text = read_form_answer(answer.value)
         try:
-            return self.send(row, f"{call.id}-{number}", [{"text": text}], taskId=row.task)
+            return self.send(row, f"{call.id}-{answer_number}", [{"text": text}], taskId=row.task)
         except Unreached:
             # Nothing was sent: the same answer is sent when the agent is back.
-            row.answers = number
+            row.answers = answer_number
             row.save(update_fields=["answers"])
-            raise self.wait(row)
+            raise self.postpone(row)
 
-    def prompt_of(self, task: dict[str, JSON]) -> str:
+    def render_question(self, task: dict[str, JSON]) -> str:
         """Who asks, then the agent's own words, so that they cannot pass for ours."""
         host = urlsplit(self.url).hostname
         status = task.get("status") or {}
@@ -265,7 +272,9 @@ class Talk:
         return f"The agent “{self.connection.name}” ({host}) asks, and gets your answer:\n\n{message}"
 
     def send(self, row: RemoteTask, id: str, parts: list[JSON], **more: JSON) -> dict[str, JSON]:
-        """The task. A message that may have arrived is not sent again. Raises ToolFailed, OutcomeUnknown."""
+        """Send a message; returns its task. One that may have arrived is not sent again. Raises ToolFailed,
+        OutcomeUnknown.
+        """
         message = {"messageId": id, "role": "ROLE_USER", "parts": parts, **more}
         try:
             result = self.ask("SendMessage", {"message": message, "configuration": {"returnImmediately": True}})
@@ -275,9 +284,9 @@ class Talk:
                 row.delete()
             raise
         task = result.get("task")
-        # An agent may answer without a task.
+        # An agent may answer at once with a message, without a task.
         if isinstance(result.get("message"), dict):
-            task = {"id": "-", "status": {"state": ENDED[0], "message": result["message"]}}
+            task = {"id": "-", "status": {"state": COMPLETED, "message": result["message"]}}
         if not isinstance(task, dict) or not isinstance(task.get("id"), str):
             raise build_tool_failure("bad_answer", "The agent's answer is neither a task nor a message.")
         row.task = task["id"][:200]
@@ -307,7 +316,7 @@ def cancel_left(row: RemoteTask, user_id: int | None) -> None:
 
 
 def cancel_remote_task(row: RemoteTask, connection: Connection, url: str, user_id: int | None) -> None:
-    """If the agent cannot be reached, the row stays open and the next look tries again."""
+    """Ask the agent to cancel the task. If it does not answer, the row stays open and the next look tries again."""
     try:
         call_remote_agent(connection, url, user_id, "CancelTask", {"id": row.task})
     except (ToolFailed, OutcomeUnknown) as error:
@@ -359,7 +368,7 @@ class Answer:
 
 
 def exchange(connection: Connection, user_id: int | None, method: str, url: str, body: JSON = None) -> Answer:
-    """Raises ToolFailed, OutcomeUnknown."""
+    """Send one request with the connection's secret; returns the answer. Raises ToolFailed, OutcomeUnknown."""
     headers = {"A2A-Version": VERSION, "Accept": "application/json"}
     headers |= build_agent_secret_header(connection, user_id, url)
     try:
@@ -378,6 +387,7 @@ def exchange(connection: Connection, user_id: int | None, method: str, url: str,
         raise Unreached(f"{connection.name} cannot be reached: {describe_failure(error)}.")
     except httpx2.HTTPError as error:
         connection.mark_broken("The agent cannot be reached.")
+        # Only a message changes something at the agent that must not happen twice.
         if body is None or body["method"] != "SendMessage":
             raise Away(f"{connection.name} does not answer: {describe_failure(error)}.")
         raise OutcomeUnknown(f"{connection.name} closed the connection; it is unknown whether it got the message.")
@@ -410,7 +420,7 @@ def build_remote_result(task: dict[str, JSON], context: ToolContext) -> ToolResu
     status = task.get("status") or {}
     words = get_remote_text(status.get("message"))
     state = get_remote_state(task)
-    if state != ENDED[0]:
+    if state != COMPLETED:
         message = f"the agent's task ended as {state.removeprefix('TASK_STATE_').lower()}: {words[:1000]}"
         return ToolResult(ok=False, error={"code": "remote_failed", "message": message}, untrusted=True)
     texts: list[str] = []
@@ -436,8 +446,9 @@ def build_remote_result(task: dict[str, JSON], context: ToolContext) -> ToolResu
     return ToolResult(ok=True, value=value, untrusted=True)
 
 
-def list_remote_parts(message: JSON) -> list[dict[str, JSON]]:
-    parts = message.get("parts") if isinstance(message, dict) else None
+def list_remote_parts(container: JSON) -> list[dict[str, JSON]]:
+    """The parts of a message or an artifact."""
+    parts = container.get("parts") if isinstance(container, dict) else None
     if not isinstance(parts, list):
         return []
     return [part for part in parts if isinstance(part, dict)]
@@ -452,7 +463,7 @@ def get_remote_text(message: JSON) -> str:
 
 
 def store_remote_file(part: dict[str, JSON], context: ToolContext) -> dict[str, JSON]:
-    """Bytes become a file of the run; an address is only named."""
+    """Describe a file of the answer: its bytes become a file of the run, an address is only named."""
     name = str(part.get("filename") or "file")
     kind = str(part.get("mediaType") or "")
     if "raw" not in part:

@@ -56,6 +56,7 @@ def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
             length += len(text)
             if length > MAX_TEXT:
                 return
+    # For damaged files pypdf also raises exceptions that are not its own.
     except (pypdf.errors.PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolRefused("unreadable", f"the PDF is damaged: {type(error).__name__}")
 
@@ -85,10 +86,11 @@ def docx_text(file: BinaryIO) -> str:
 
 def binary_reason(head: bytes) -> str | None:
     """Why the first bytes of a file are not text; None if they may be."""
+    # Text may begin with a byte order mark, and UTF-16 has zeros.
     if find_mark(head):
         return None
     for magic, name in MAGIC.items():
-        # A text may begin with the letters of a mark, such as “MZ”; behind them a program has zeros.
+        # A text may also begin with letters such as “MZ”; in a program zeros follow.
         if head.startswith(magic) and (b"\0" in head or not is_printable(magic)):
             return name
     return "binary data" if b"\0" in head else None

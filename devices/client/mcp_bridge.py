@@ -20,42 +20,43 @@ log = logging.getLogger("muster.device")
 JSON = Any
 RESTART_S = 5.0
 START_S = 20.0
-# Bytes of a hello; the rest is for the calls it lists.
+# Bytes of the tools in one hello, which also lists calls, and of the files in one answer.
 ROOM = 700_000
 
 
 @dataclass
 class Mounted:
-    """One server: its session while it runs, and the tools it listed."""
+    """One MCP server: its session while it runs, and the tools it listed."""
 
     server: McpServer
     session: Any = None
     # Offered name → (its own name, offer).
     tools: dict[str, tuple[str, Offer]] = field(default_factory=dict)
+    # Set once the server has listed its tools, or has failed.
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Bridge:
+    """Runs the MCP servers of this device, offers their tools and calls them."""
+
     def __init__(self, servers: tuple[McpServer, ...]) -> None:
         self.mounted = [Mounted(server) for server in servers]
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Start every server; returns when each has listed its tools, or after a time limit."""
-        self.tasks = [asyncio.create_task(self.keep(mounted)) for mounted in self.mounted]
-        waits = [asyncio.create_task(mounted.ready.wait()) for mounted in self.mounted]
-        if waits:
-            await asyncio.wait(waits, timeout=START_S)
-        for wait in waits:
+        self.tasks = [asyncio.create_task(self.keep_running(mounted)) for mounted in self.mounted]
+        ready_waits = [asyncio.create_task(mounted.ready.wait()) for mounted in self.mounted]
+        if ready_waits:
+            await asyncio.wait(ready_waits, timeout=START_S)
+        for wait in ready_waits:
             wait.cancel()
 
-    async def keep(self, mounted: Mounted) -> None:
-        """One server, restarted when it ends. Its whole life is in one task, as the library
-        requires.
-        """
+    async def keep_running(self, mounted: Mounted) -> None:
+        """Run one server, and again whenever it ends. Its whole life is in one task, as the library requires."""
         while True:
             try:
-                await self.serve(mounted)
+                await self.serve_once(mounted)
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # a failing server must not stop the client
@@ -67,15 +68,16 @@ class Bridge:
             mounted.ready.set()
             await asyncio.sleep(RESTART_S)
 
-    async def serve(self, mounted: Mounted) -> None:
+    async def serve_once(self, mounted: Mounted) -> None:
+        """Run the server until it ends: each ping shows whether it still answers."""
         # Imports take half a second, and few clients need them.
         from mcp import ClientSession, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
         server = mounted.server
-        # None: the few variables that the library considers safe.
-        safe: Any = server.env or None
-        parameters = StdioServerParameters(command=server.command, args=server.args, env=safe)
+        # With None the server gets the few variables that the library considers safe.
+        environment: Any = server.env or None
+        parameters = StdioServerParameters(command=server.command, args=server.args, env=environment)
         async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
             listed = await session.list_tools()
@@ -117,11 +119,11 @@ class Bridge:
         result: dict[str, JSON] = {"text": text}
         images = [part for part in answer.content if getattr(part, "type", "") == "image"]
         if images:
-            result["files"] = fitting_files(call.name, images)
+            result["files"] = build_image_files(call.name, images)
         return result
 
 
-def fitting_files(tool: str, images: Iterable[Any]) -> list[JSON]:
+def build_image_files(tool: str, images: Iterable[Any]) -> list[JSON]:
     """The images of an answer as files of the run, as far as they fit into one frame."""
     files: list[JSON] = []
     room = ROOM
@@ -145,9 +147,10 @@ def is_cancelled() -> bool:
 
 
 def build_mcp_offer(server: str, tool: Any) -> tuple[str, tuple[str, Offer]]:
-    plain = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower())
-    # Cut where the limit is, a name may end in a hyphen again.
-    name = plain.strip("-_")[:64].strip("-_")
+    """The offer of a tool, as an entry of `Mounted.tools`."""
+    allowed = re.sub(r"[^a-z0-9_-]+", "-", f"{server}-{tool.name}".lower())
+    # Stripped twice: cut at the limit, a name may end in a hyphen again.
+    name = allowed.strip("-_")[:64].strip("-_")
     description = tool.description or ""
     schema = dict(tool.inputSchema)
     offer = Offer(name, description, schema, tool_hash(name, description, schema))

@@ -43,7 +43,10 @@ class FunctionError:
 
 @dataclass(slots=True)  # a frozen dataclass takes five microseconds to create, a tenth of a short call
 class Outcome:
-    """How one call ended. `isolation` is `full` or `reduced`, or `none` if nothing ran."""
+    """How one call ended. `isolation` is `full` or `reduced`, or `none` if nothing ran.
+
+    `ending` has the kernel's figures for the process, which may arrive later.
+    """
 
     status: Status
     result: Any = None
@@ -86,10 +89,8 @@ class Outcome:
         return self.ending.usage()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        error = None
-        if self.error:
-            error = self.error.as_dict()
+        """For JSON, without `layers` and `ending`."""
+        error = self.error.as_dict() if self.error else None
         refusals = [refusal.as_dict() for refusal in self.refusals]
         return {
             "status": self.status,

@@ -25,7 +25,8 @@ from .views import parse_choice_field, parse_langgraph_fields, parse_typed_field
 JSON = Any
 FIELDS = ("assistant_id", "input", "command", "metadata", "config", "context", "stream_mode", "checkpoint",
           "checkpoint_id", "multitask_strategy", "if_not_exists", "on_disconnect", "on_completion")  # fmt: skip
-# Values that change nothing here: streams can always be joined again, every step is stored, there are no subgraphs.
+# Other fields, with the values that change nothing here: streams can always be joined again, every step is stored, and
+# there are no subgraphs.
 NEUTRAL: dict[str, tuple[JSON, ...]] = {
     "stream_subgraphs": (False, True), "stream_resumable": (False, True), "durability": ("sync", "async", "exit"),
     "checkpoint_during": (False, True), "interrupt_before": ([],), "interrupt_after": ([],), "feedback_keys": ([],),
@@ -33,6 +34,7 @@ NEUTRAL: dict[str, tuple[JSON, ...]] = {
 }  # fmt: skip
 # Where a run's metadata keeps how it was queued.
 STRATEGY = "langgraph_strategy"
+# LangGraph's name for the end of a graph.
 END = "__end__"
 
 
@@ -63,17 +65,17 @@ def open_run_thread(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
     if_not_exists = parse_choice_field(body, "if_not_exists", ("create", "reject"), "reject")
     if if_not_exists == "reject":
         return thread_named(user, thread)
-    id = id_given(thread)
-    session = Session.objects.visible_to(user).filter(pk=id).first()
-    return session or create_thread_session(user, id, {})
+    thread_id = id_given(thread)
+    session = Session.objects.visible_to(user).filter(pk=thread_id).first()
+    return session or create_thread_session(user, thread_id, {})
 
 
 def handle_thread_command(request: Any, session: Session, command: dict[str, JSON]) -> Turn:
     """Resume what waits in the thread, or cancel what runs in it. Raises Invalid, Conflict."""
     fields = parse_langgraph_fields(command, ("resume", "goto"), {"update": ([], {}), "goto": ([],)})
-    run = live_run(session)
-    if "resume" in command and command["resume"] is not None:
-        return interrupts.resume_interrupted_run(request, run, command["resume"])
+    run = find_live_run(session)
+    if "resume" in fields:
+        return interrupts.resume_interrupted_run(request, run, fields["resume"])
     if fields.get("goto") not in (END, [END]):
         message = "A command can resume an interrupt, or go to __end__."
         raise refuse_langgraph_field("command", message, "unsupported_field")
@@ -85,40 +87,41 @@ def handle_thread_command(request: Any, session: Session, command: dict[str, JSO
     return Turn(run)
 
 
-def live_run(session: Session) -> Run | None:
-    """The run that is queued, at work or waiting in the session."""
+def find_live_run(session: Session) -> Run | None:
+    """The run that is queued, at work or waiting in the session, with the joins that a turn needs."""
     if session._state.adding:
         return None
-    busy = endings.session_is_busy(session)
-    if not busy:
+    live_run = endings.session_is_busy(session)
+    if live_run is None:
         return None
-    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=busy.pk)
+    return Run.objects.select_related(*turns.RUN_JOINS).get(pk=live_run.pk)
 
 
 def start_thread_run(
     request: Any, session: Session, agent: Agent | None, body: dict[str, JSON], is_watched: bool
 ) -> Turn:
     """Start a run with the new messages of the input, or answer the calls that the thread's run waits for."""
+    is_new = session._state.adding
     stored_ids = set()
-    if not session._state.adding:
+    if not is_new:
         stored_ids = {message["id"] for message in load_thread_messages(session)}
-    # Some clients send the whole thread again: what it has already is left out.
+    # Some clients send the whole thread again: the messages that it has already are left out.
     content = inputs.parse_graph_input(body.get("input"), stored_ids)
-    waits = live_run(session)
-    if waits is not None and content.results:
-        answers = filter_awaited_results(waits, content.results)
+    live_run = find_live_run(session)
+    if live_run is not None and content.results:
+        answers = filter_awaited_results(live_run, content.results)
         if answers:
             return turns.answer_waiting_run(request.user, answers)
     if not content.messages or content.messages[-1].role != "user":
         raise refuse_langgraph_field("input.messages", "The last new message must be of type human.", "no_message")
     message = content.messages[-1]
     title = join_part_texts(message.parts)[:80].strip()
-    if session._state.adding:
+    if is_new:
         session.title = title
     inputs.add_checked_messages(request.user, session, content.messages[:-1])
     strategy = parse_multitask_strategy(body)
     on_busy = strategy
-    if waits is not None and waits.status == Run.Status.WAITING and waits.waiting_for in PERSON:
+    if live_run is not None and live_run.status == Run.Status.WAITING and live_run.waiting_for in PERSON:
         # A new message takes the place of what waited for an answer.
         on_busy = "interrupt"
     options = parse_langgraph_options(body)
@@ -145,9 +148,9 @@ def filter_awaited_results(run: Run, results: dict[str, JSON]) -> dict[Any, JSON
     """Results of calls that the run waits for, by the ids of the calls."""
     open_calls = {str(request.call_id): request.call_id for request in run.inputs.open()}
     awaited = {}
-    for id, value in results.items():
-        if id in open_calls:
-            awaited[open_calls[id]] = value
+    for call_id, value in results.items():
+        if call_id in open_calls:
+            awaited[open_calls[call_id]] = value
     return awaited
 
 
@@ -159,24 +162,25 @@ def parse_multitask_strategy(body: dict[str, JSON]) -> str:
 
 
 def parse_langgraph_options(body: dict[str, JSON]) -> dict[str, JSON]:
-    """The context is the agent's variables, and the recursion limit its most steps."""
+    """The options of the message: the context is the agent's variables, the recursion limit its `max_steps`."""
     config = parse_typed_field(body, "config", dict, {})
     config = parse_langgraph_fields(config, ("configurable", "recursion_limit", "tags", "metadata"))
-    # LangGraph's own keys stand among the variables of older clients.
-    own = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
+    # Older clients send the variables among LangGraph's own keys.
+    own_keys = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
     configurable = parse_typed_field(config, "configurable", dict, {})
-    variables = {name: value for name, value in configurable.items() if name not in own}
+    variables = {name: value for name, value in configurable.items() if name not in own_keys}
     variables.update(parse_typed_field(body, "context", dict, {}))
     options: dict[str, JSON] = {}
     if variables:
         options["variables"] = variables
-    most = parse_typed_field(config, "recursion_limit", int)
-    if most is not None:
-        options["max_steps"] = max(1, min(most, 200))
+    limit = parse_typed_field(config, "recursion_limit", int)
+    if limit is not None:
+        options["max_steps"] = max(1, min(limit, 200))
     return options
 
 
 def parse_stream_modes(value: JSON) -> set[str]:
+    """The modes of a mode or a list of them; without one, of `values`. Raises Invalid."""
     names = value or ["values"]
     if isinstance(value, str):
         names = [value]
@@ -190,6 +194,7 @@ def parse_stream_modes(value: JSON) -> set[str]:
 
 
 def cancel_thread_run(run: Run, *, by: Any, action: str) -> None:
+    """Cancel the run; LangGraph's other action would delete it. Raises Invalid."""
     if action != "interrupt":
         message = "A run can be interrupted: Muster keeps it as history."
         raise refuse_langgraph_field("action", message, "unsupported_field")

@@ -12,6 +12,7 @@ from django.db.models.sql import UpdateQuery
 from .binding import Question, cursor_of_kept, database
 
 Row = Sequence[Any]
+# What a kind of statement is compiled to.
 Made = TypeVar("Made")
 
 
@@ -19,6 +20,7 @@ class Slot(models.Value):
     """A placeholder in a statement; its field says how a value is written for the database."""
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:
+        # The slot stands for its parameter until values are bound.
         return "%s", [self]
 
     def bind(self, values: dict[str, Any], db: Any) -> Any:
@@ -33,24 +35,28 @@ class Compiled:
     parameters: tuple[Any, ...]
 
     def bind(self, values: dict[str, Any], db: Any) -> list[Any]:
-        return [one.bind(values, db) if isinstance(one, Slot) else one for one in self.parameters]
+        return [
+            parameter.bind(values, db) if isinstance(parameter, Slot) else parameter for parameter in self.parameters
+        ]
 
 
 class Statement(Generic[Made]):
-    """The base of all kinds: `make(slots)` describes the statement, `slots.<name>` is a placeholder
-    of that field.
+    """The base of all kinds of statements.
+
+    `make(slots)` describes the statement, where `slots.<name>` stands for a value that each use binds.
     """
 
     def __init__(self, make: Callable[[Any], Any], **slots: models.Field) -> None:
         self.make = make
         self.slots = SimpleNamespace(**{name: Slot(name, field) for name, field in slots.items()})
-        # By kind of database, since their SQL differs.
+        # What was compiled, by kind of database, since their SQL differs.
         self.kept: dict[str, Made] = {}
 
     def compiled(self, db: Any) -> Made:
-        if (kept := self.kept.get(db.vendor)) is None:
-            kept = self.kept[db.vendor] = self.compile(db)
-        return kept
+        """The statement for this database, compiled at first use."""
+        if db.vendor not in self.kept:
+            self.kept[db.vendor] = self.compile(db)
+        return self.kept[db.vendor]
 
     def compile(self, db: Any) -> Made:
         raise NotImplementedError
@@ -58,7 +64,10 @@ class Statement(Generic[Made]):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A compiled query, and how its rows become the results of its QuerySet."""
+    """A compiled query, and how its rows become the results of its QuerySet.
+
+    `converters` has (position of a column, what converts its value step by step, its expression).
+    """
 
     query: Compiled
     converters: tuple[tuple[int, tuple[Callable, ...], Any], ...]
@@ -66,16 +75,14 @@ class Reader:
 
     def read(self, row: Row, db: Any) -> Any:
         values = list(row)
-        for place, steps, expression in self.converters:
+        for position, steps, expression in self.converters:
             for step in steps:
-                values[place] = step(values[place], expression, db)
+                values[position] = step(values[position], expression, db)
         return self.build(values)
 
 
 class Select(Statement[Reader]):
-    """A query of one shape; `make(slots)` returns its QuerySet: of models with their joins, or a
-    values_list.
-    """
+    """A query of one shape; `make(slots)` returns its QuerySet, of models with their joins or a values_list."""
 
     def all(self, **values: Any) -> list[Any]:
         db = database()
@@ -103,26 +110,28 @@ class Select(Statement[Reader]):
         converters = compiler.get_converters(expressions).items()
         return Reader(
             Compiled(sql, tuple(parameters)),
-            tuple((place, tuple(steps), expression) for place, (steps, expression) in converters),
-            tuple if queryset._fields is not None else builder(compiler),
+            tuple((position, tuple(steps), expression) for position, (steps, expression) in converters),
+            # `_fields` are those of a values_list; None for models.
+            tuple if queryset._fields is not None else build_model_converter(compiler),
         )
 
 
-def builder(compiler: Any) -> Callable[[Row], models.Model]:
-    """Makes a model of a row as Django does, including `select_related` and `annotate`."""
-    places = compiler.klass_info["select_fields"]
-    first, last = places[0], places[-1] + 1
-    names = [column[0].target.attname for column in compiler.select[first:last]]
+def build_model_converter(compiler: Any) -> Callable[[Row], models.Model]:
+    """What makes a model of a row as Django does, including `select_related` and `annotate`."""
+    # The model's own columns stand together.
+    positions = compiler.klass_info["select_fields"]
+    start, end = positions[0], positions[-1] + 1
+    names = [column[0].target.attname for column in compiler.select[start:end]]
     model, alias = compiler.klass_info["model"], compiler.using
     populators = get_related_populators(compiler.klass_info, compiler.select, alias)  # type: ignore[call-arg]
     annotations = tuple((compiler.annotation_col_map or {}).items())
 
     def build(row: Row) -> models.Model:
-        instance = model.from_db(alias, names, row[first:last])
+        instance = model.from_db(alias, names, row[start:end])
         for populator in populators:
             populator.populate(row, instance)
-        for name, place in annotations:
-            setattr(instance, name, row[place])
+        for name, position in annotations:
+            setattr(instance, name, row[position])
         return instance
 
     return build

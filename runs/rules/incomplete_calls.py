@@ -27,13 +27,13 @@ NO_ANSWER = frozenset(
 )  # fmt: skip
 # Refused before the tool was asked.
 NOT_MADE = frozenset(["answer_cut_off", "invalid_arguments"])
-# Made by a person or by the author.
+# A person or the author decided that the call is not made.
 DECISIONS = frozenset(["denied", "approval_denied", "input_declined"])
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the run. `is_partial`: an agent or a chain that was called did only part of its work."""
+    """One call of the run. `is_partial`: it called an agent or a chain, which did only part of its work."""
 
     name: str
     arguments: str
@@ -57,21 +57,22 @@ class Call:
         return self.outcome == "ok" or (self.outcome == "failed" and self.code not in NO_ANSWER)
 
     @property
-    def is_well(self) -> bool:
+    def is_complete(self) -> bool:
         return self.outcome == "ok" and not self.is_partial
 
 
 def undone(calls: Sequence[Call]) -> list[Call]:
     """The calls that were not carried out and that no later call made good."""
     lost: list[Call] = []
-    for place, call in enumerate(calls):
-        if is_lost(call) and not is_made_good(call, calls[place + 1 :]):
+    for position, call in enumerate(calls):
+        if is_lost(call) and not is_made_good(call, calls[position + 1 :]):
             lost.append(call)
     return lost
 
 
 def is_partial_child(record: Any) -> bool:
-    """Whether it called an agent that did only part of its work. Results of other tools may have a status too."""
+    """Whether the call was one of an agent that did only part of its work."""
+    # Results of other tools may have a status too.
     if record.kind not in ("agent", "builtin") or not isinstance(record.result, dict):
         return False
     return "run" in record.result and record.result.get("status") == "partial"
@@ -82,6 +83,7 @@ def is_lost(call: Call) -> bool:
     if call.outcome == "ok":
         return call.is_partial
     if call.outcome == "denied":
+        # A denial is a decision; about an expired approval nobody decided.
         return call.code == "approval_expired"
     if not call.is_answered:
         return True
@@ -95,7 +97,7 @@ def is_made_good(call: Call, later: Sequence[Call]) -> bool:
     # Without an answer only the very same call makes it good: another file is another file.
     must_match = not call.is_answered
     for other in later:
-        if not other.is_well or other.name != call.name:
+        if not other.is_complete or other.name != call.name:
             continue
         if not must_match or other.arguments == call.arguments:
             return True

@@ -27,11 +27,13 @@ from ..base import add_refusal_message, by_name, parse_small_number, render_shel
 from .agents import find_teams
 
 WRITES = "skills:write"
-SLIM = ("text", "files", "published__text", "published__files", "published__front")
+# Columns that the list does not load.
+HEAVY = ("text", "files", "published__text", "published__files", "published__front")
+# Versions that the page of a skill lists.
 VERSIONS = 50
-# Characters of a file.
+# Characters of a file that its page shows.
 SHOWN = 100_000
-SOURCE = "REMOTE_ADDR"
+# The text of a new skill.
 NEW = "---\nname: \ndescription: \n---\n"
 
 
@@ -44,7 +46,7 @@ def skill_list(request: HttpRequest) -> HttpResponse:
 
 
 def render_skills(request: HttpRequest, text: str) -> HttpResponse:
-    rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*SLIM)
+    rows = Skill.objects.visible_to(request.user).select_related("published", "owner", "team").defer(*HEAVY)
     skills, around = by_name(request, rows)
     limits = {"most": MOST_BYTES, "longest": TEXT}
     return render_shell_page(request, "skills.html", _("Skills"), skills=skills, text=text, **limits, **around)
@@ -64,21 +66,22 @@ def add_skill(request: HttpRequest) -> HttpResponse:
 
 
 def read_form(request: HttpRequest, skill: Skill) -> dict[str, Any]:
-    """The text or the files of the form, for `store.save_skill`; the bytes of the files are stored. Must not be called
-    in a transaction. Raises Invalid, Conflict, TooLarge.
+    """Read the text or the files of the form: the arguments of `store.save_skill`.
+
+    Must not be called in a transaction, because it stores the bytes of the files. Raises Invalid, Conflict, TooLarge.
     """
-    by: dict[str, Any] = {"user": request.user, "source": request.META.get(SOURCE, "")}
+    who = audit_source(request)
     if not request.FILES:
         if "text" not in request.POST:
             raise Invalid(_("Choose an archive or a folder."), code="nothing_found")
         # Browsers send the ends of lines of a text area as CRLF.
         text = request.POST["text"].replace("\r\n", "\n")
         read = document.parse_skill_document(text)
-        return {"text": text, "contents": None, "untrusted": False, "read": read, **by}
+        return {"text": text, "contents": None, "untrusted": False, "read": read, **who}
     folder, text, contents = read_upload(request)
     read = document.parse_skill_document(text, folder)
     archive = store.store_changed(skill, text, contents, untrusted=True, folder=folder)
-    return {"text": text, "contents": contents, "untrusted": True, "read": read, "archive": archive, **by}
+    return {"text": text, "contents": contents, "untrusted": True, "read": read, "archive": archive, **who}
 
 
 def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
@@ -86,7 +89,7 @@ def read_upload(request: HttpRequest) -> tuple[str, str, dict[str, bytes]]:
     total = 0
     for _name, group in request.FILES.lists():
         total += sum(file.size or 0 for file in group)
-    # Before anything is read into memory.
+    # Checked before anything is read into memory.
     if total > MOST_BYTES:
         raise TooLarge(f"A skill may have {MOST_BYTES >> 20} MB.", hint="Leave out large files.")
     archive = request.FILES.get("archive")
@@ -147,10 +150,10 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
     """The page of a skill with this text in its editor."""
     may_edit = skill.may_edit(request.user)
     versions = skill.versions.select_related("author").defer("text", "files", "front")
-    users: Any = ()
+    uses: Any = ()
     teams: Any = ()
     if may_edit:
-        users = store.find_skill_uses(skill, request.user)
+        uses = store.find_skill_uses(skill, request.user)
         teams = find_teams(request.user, skill)
     return render_shell_page(
         request,
@@ -162,7 +165,7 @@ def render_skill(request: HttpRequest, skill: Skill, text: str) -> HttpResponse:
         longest=TEXT,
         may_edit=may_edit,
         versions=list(versions[:VERSIONS]),
-        users=users,
+        users=uses,
         teams=teams,
         file=open_file(request, skill),
         difference=compare_versions(request, skill),
@@ -235,19 +238,12 @@ def handle_skill_action(request: HttpRequest, name: str, verb: str) -> HttpRespo
     if verb not in ("import", "publish", *VERBS):
         raise Http404("There is no such action.")
     try:
-        # Before the transaction: texts are read, and the bytes of files are stored.
         if verb == "import":
-            skill.require_edit(request.user)
-            sent = read_form(request, skill)
+            message = replace_by_import(request, skill)
         elif verb == "publish":
-            skill.require_edit(request.user)
-            read = document.parse_skill_document(skill.text)
-        with transaction.atomic():
-            if verb == "import":
-                message = replace(request, skill, sent)
-            elif verb == "publish":
-                message = publish_shown_skill(request, skill, read)
-            else:
+            message = publish_shown_skill(request, skill)
+        else:
+            with transaction.atomic():
                 message = VERBS[verb](request, skill)
     except MusterError as error:
         add_refusal_message(request, error)
@@ -269,17 +265,27 @@ def lock_unchanged(request: HttpRequest, skill: Skill) -> Skill:
     return locked
 
 
-def replace(request: HttpRequest, skill: Skill, sent: dict[str, Any]) -> str:
-    store.save_skill(lock_unchanged(request, skill), **sent)
+def replace_by_import(request: HttpRequest, skill: Skill) -> str:
+    skill.require_edit(request.user)
+    # Before the transaction: the bytes of the files are stored.
+    sent = read_form(request, skill)
+    with transaction.atomic():
+        store.save_skill(lock_unchanged(request, skill), **sent)
     return _("The draft is replaced by what you imported.")
 
 
-def publish_shown_skill(request: HttpRequest, skill: Skill, read: document.Document) -> str:
-    """A review is a statement about exactly the row that the person has seen."""
-    locked = lock_unchanged(request, skill)
+def publish_shown_skill(request: HttpRequest, skill: Skill) -> str:
+    """Publish the locked row: a review is a statement about exactly what the person has seen.
+
+    Its text is read before the transaction, as that takes long.
+    """
+    skill.require_edit(request.user)
+    read = document.parse_skill_document(skill.text)
     note = request.POST.get("note", "")[:500]
     is_reviewed = request.POST.get("reviewed") == "yes"
-    version = store.publish_skill(locked, note=note, reviewed=is_reviewed, read=read, **audit_source(request))
+    with transaction.atomic():
+        locked = lock_unchanged(request, skill)
+        version = store.publish_skill(locked, note=note, reviewed=is_reviewed, read=read, **audit_source(request))
     return _("Version %(number)s is published.") % {"number": version.number}
 
 
@@ -290,7 +296,7 @@ def roll_back_shown_skill(request: HttpRequest, skill: Skill) -> str:
 
 
 def share_shown_skill(request: HttpRequest, skill: Skill) -> str:
-    """A team that the person is not in is unknown to them."""
+    """Share the skill with a team, or with nobody. A team that the person is not in is unknown to them."""
     name = request.POST.get("team", "")
     if not name:
         store.share_skill(skill, None, **audit_source(request))
@@ -304,7 +310,8 @@ def share_shown_skill(request: HttpRequest, skill: Skill) -> str:
 
 def make_function(request: HttpRequest, skill: Skill) -> str:
     skill.require_use(request.user)
-    function = create_script_draft(skill, request.POST.get("path", ""), "", **audit_source(request))
+    path = request.POST.get("path", "")
+    function = create_script_draft(skill, path, name="", **audit_source(request))
     return _("The function “%(name)s” is a draft. Read it, then publish it under Functions.") % {"name": function}
 
 
@@ -314,7 +321,7 @@ def delete_shown_skill(request: HttpRequest, skill: Skill) -> str:
 
 
 def audit_source(request: HttpRequest) -> dict[str, Any]:
-    return {"user": request.user, "source": request.META.get(SOURCE, "")}
+    return {"user": request.user, "source": request.META.get("REMOTE_ADDR", "")}
 
 
 VERBS: dict[str, Callable[[HttpRequest, Skill], str]] = {

@@ -54,9 +54,12 @@ from .updates import (
 )
 from .watching import as_value
 
+# The mode in which the router chooses the agent.
 ROUTER = "-"
-KEPT = "acp"  # where a session's metadata has the editor's id of it, and its folder
-NEWEST = 500  # sessions among which one is found again
+# Where the metadata of the server's session keeps the editor's id of it, and its folder.
+KEPT = "acp"
+# Sessions among which one is found again, and messages of it that are shown.
+NEWEST = 500
 CHOICES = [
     PermissionOption(option_id="allow", name="Allow once", kind="allow_once"),
     PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
@@ -66,9 +69,10 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 
 @dataclass
 class Talk:
-    """A session of the editor. `session` is the server's, once there is a message.
+    """A session of the editor. `session` is the id of the server's, once there is a message.
 
-    `run` is at work now, or asks `questions`; `seen` is the number of its last event that was read.
+    `run` is the id of the run that is at work now, or asks `questions`; `seen` is the number of its last event that was
+    read. `agent` is the current mode, one of `modes`.
     """
 
     id: str
@@ -83,8 +87,8 @@ class Talk:
     questions: list[AsyncInputRequest] = field(default_factory=list)
 
 
-def in_its_form(handler: Handler) -> Handler:
-    """Errors of the server as errors of the protocol."""
+def convert_errors(handler: Handler) -> Handler:
+    """Decorator of a request's handler: errors of the server become errors of the protocol."""
 
     @wraps(handler)
     async def call(*args: Any, **more: Any) -> Any:
@@ -100,9 +104,11 @@ class Editor:
     """Handles the requests of one editor."""
 
     def __init__(self, muster: AsyncMuster, agent: str | None = None) -> None:
-        self.muster, self.first = muster, agent or ROUTER
+        self.muster = muster
+        self.first_agent = agent or ROUTER
         self.talks: dict[str, Talk] = {}
-        self.left: list[str] = []  # runs of prompts that the editor left
+        # The runs at work when the editor was gone.
+        self.abandoned_runs: list[str] = []
 
     def on_connect(self, connection: Any) -> None:
         self.client = connection
@@ -121,16 +127,16 @@ class Editor:
 
     # -- sessions
 
-    @in_its_form
+    @convert_errors
     async def new_session(self, cwd: str, **more: Any) -> NewSessionResponse:
-        talk = Talk(str(uuid4()), cwd, self.first)
-        modes = await self.modes(talk)
+        talk = Talk(str(uuid4()), cwd, self.first_agent)
+        modes = await self.list_modes(talk)
         self.talks[talk.id] = talk
         return NewSessionResponse(session_id=talk.id, modes=modes)
 
-    @in_its_form
+    @convert_errors
     async def list_sessions(self, cwd: str | None = None, **more: Any) -> ListSessionsResponse:
-        """Those that an editor opened; the server keeps the folder of each."""
+        """The sessions that an editor opened; the server keeps the folder of each."""
         sessions = []
         for row, kept in await self.list_kept_sessions():
             if cwd not in (None, kept["cwd"]):
@@ -141,19 +147,19 @@ class Editor:
             sessions.append(session)
         return ListSessionsResponse(sessions=sessions)
 
-    @in_its_form
+    @convert_errors
     async def load_session(self, cwd: str, session_id: str, **more: Any) -> LoadSessionResponse:
         row = await self.find_kept_session(session_id)
         if row is None:
             raise RequestError(-32002, "There is no such session among your newest ones.", {"sessionId": session_id})
-        talk = Talk(session_id, cwd, row.get("agent") or self.first, session=row["id"])
+        talk = Talk(session_id, cwd, row.get("agent") or self.first_agent, session=row["id"])
         path = f"sessions/{row['id']}/messages/"
         newest_first = await AsyncPages(self.muster._transport, path, {}, as_it_is).take(NEWEST)
         for message in reversed(newest_first):
             await self.show(talk, replay_message(message))
-        await self.resume(talk)
+        await self.restore_questions(talk)
         self.talks[talk.id] = talk
-        return LoadSessionResponse(modes=await self.modes(talk))
+        return LoadSessionResponse(modes=await self.list_modes(talk))
 
     async def find_kept_session(self, session_id: str) -> Any:
         """The server's row of a session of the editor; None if it is not among the newest."""
@@ -173,16 +179,19 @@ class Editor:
                 pairs.append((row, kept))
         return pairs
 
-    async def keep(self, talk: Talk) -> None:
-        """So that it can be loaded later. A key without the scope `sessions:write` cannot."""
+    async def store_editor_id(self, talk: Talk) -> None:
+        """Store the editor's id and folder on the server, so that the session can be loaded later.
+
+        A key without the scope `sessions:write` cannot.
+        """
         with suppress(ForbiddenError):
             kept = {KEPT: {"id": talk.id, "cwd": talk.cwd}}
             await self.muster.request("PATCH", f"sessions/{talk.session}", json={"metadata": kept})
 
-    async def resume(self, talk: Talk) -> None:
-        """A run that waits for an answer gets the next prompt."""
+    async def restore_questions(self, talk: Talk) -> None:
+        """If a run of the session waits for an answer, show its question: the next prompt answers it."""
         async for run in self.muster.runs.list(session=talk.session, status="waiting"):
-            questions = [one async for one in run.inputs() if one.kind == "form"]
+            questions = [question async for question in run.inputs() if question.kind == "form"]
             if not questions:
                 continue
             talk.run = run.id
@@ -194,8 +203,8 @@ class Editor:
 
     # -- modes
 
-    async def modes(self, talk: Talk) -> SessionModeState:
-        """The published agents and the router; the first one alone if the key cannot list agents."""
+    async def list_modes(self, talk: Talk) -> SessionModeState:
+        """The router and the published agents; of these only the session's if the key cannot list agents."""
         descriptions: dict[str, str] = {}
         if talk.agent != ROUTER:
             descriptions[talk.agent] = ""
@@ -210,55 +219,60 @@ class Editor:
         return SessionModeState(current_mode_id=talk.agent, available_modes=modes)
 
     async def set_session_mode(self, session_id: str, mode_id: str, **more: Any) -> SetSessionModeResponse:
-        talk = self.talk(session_id)
+        talk = self.get_talk(session_id)
         if mode_id not in talk.modes:
             raise build_refusal_error(f"There is no agent “{mode_id}” in this session.")
         talk.agent = mode_id
         return SetSessionModeResponse()
 
-    def talk(self, id: str) -> Talk:
+    def get_talk(self, id: str) -> Talk:
         if id not in self.talks:
             raise RequestError(-32002, "There is no such session.", {"sessionId": id})
         return self.talks[id]
 
     # -- prompts
 
-    @in_its_form
+    @convert_errors
     async def prompt(self, prompt: list[Any], session_id: str, **more: Any) -> PromptResponse:
-        talk = self.talk(session_id)
+        talk = self.get_talk(session_id)
         parts = convert_prompt(prompt)
         if talk.is_busy:
             raise build_refusal_error("The session is busy with another prompt.")
         talk.is_busy = True
         talk.is_cancelled = False
         try:
-            reason = await self.turn(talk, parts)
+            reason = await self.run_turn(talk, parts)
             return PromptResponse(stop_reason=reason)
         except (asyncio.CancelledError, ConnectionError):  # the editor is gone
             if talk.run and not talk.questions:
-                self.left.append(talk.run)
+                self.abandoned_runs.append(talk.run)
             raise
         finally:
             talk.is_busy = False
 
-    async def turn(self, talk: Talk, parts: list[dict[str, Any]]) -> Any:
-        """The stop reason. A prompt after a question is its answer, unless that came from elsewhere."""
-        if talk.questions and await self.is_answered(talk, join_texts(parts)):
+    async def run_turn(self, talk: Talk, parts: list[dict[str, Any]]) -> Any:
+        """Returns the stop reason. A prompt after a question is its answer, unless that came from elsewhere."""
+        if talk.questions and await self.answer_question(talk, join_texts(parts)):
+            # The next question, or the same one again if the answer did not fit.
             if talk.questions:
                 await self.show(talk, render_question_text(talk.questions[0]))
                 return "end_turn"
             run = await self.muster.runs.get(str(talk.run))
             return await self.follow(talk, run.stream(after=talk.seen))
         talk.run, talk.seen = None, 0
-        return await self.follow(talk, self.conversation(talk).message(parts).stream())
+        conversation = self.get_conversation(talk)
+        return await self.follow(talk, conversation.message(parts).stream())
 
-    def conversation(self, talk: Talk) -> Any:
+    def get_conversation(self, talk: Talk) -> Any:
         if talk.agent == ROUTER:
             return self.muster.conversation(talk.session)
         return self.muster.agent(talk.agent).conversation(talk.session)
 
-    async def is_answered(self, talk: Talk, text: str) -> bool:
-        """Whether this prompt was taken for the first question. One that does not fit is asked again."""
+    async def answer_question(self, talk: Talk, text: str) -> bool:
+        """Answer the first question with this text; returns whether the prompt is used up by that.
+
+        An answer that does not fit leaves the question open.
+        """
         question = talk.questions[0]
         try:
             await question.answer(as_value(text, question.schema))
@@ -272,46 +286,49 @@ class Editor:
         return True
 
     async def follow(self, talk: Talk, opened: AsyncStream) -> Any:
-        """Show a run until it ends or asks the person."""
+        """Show a run until it ends or asks the person. Returns the stop reason."""
         updates = Updates()
-        async with opened as stream, tasks() as start:
-            await self.begin(talk, stream)
+        async with opened as stream, background_tasks() as start:
+            await self.record_run(talk, stream)
             async with aclosing(stream.__aiter__()) as events:
                 async for event in events:
                     talk.seen = event.seq or talk.seen
                     await self.show(talk, updates.of(event))
                     if event.type == "approval.requested":
-                        start(self.decide(talk, event.data))
-                    if await self.is_asked(talk, event):
+                        start(self.decide_approval(talk, event.data))
+                    if await self.show_question(talk, event):
                         return "end_turn"
             return stop_reason(stream.final)
 
-    async def begin(self, talk: Talk, stream: AsyncStream) -> None:
-        """The run is known from here on."""
+    async def record_run(self, talk: Talk, stream: AsyncStream) -> None:
+        """The server has started the run: from here on its ids are known."""
         talk.run = stream.run
         if talk.session is None and stream.session is not None:
             talk.session = stream.session
-            await self.keep(talk)
+            await self.store_editor_id(talk)
+        # Cancelled before the run was known.
         if talk.is_cancelled:
-            await self.stop(str(talk.run))
+            await self.cancel_run(str(talk.run))
 
-    async def is_asked(self, talk: Talk, event: Event) -> bool:
-        """Whether the run waits for an answer; the question is then shown."""
+    async def show_question(self, talk: Talk, event: Event) -> bool:
+        """If the run now waits for an answer, show its question; returns whether it does."""
         if event.type != "run.waiting" or event.data.get("waiting_for") != "input":
             return False
         run = await self.muster.runs.get(str(talk.run))
-        talk.questions = [one async for one in run.inputs() if one.kind == "form"]
+        talk.questions = [question async for question in run.inputs() if question.kind == "form"]
         if talk.questions:
             await self.show(talk, render_question_text(talk.questions[0]))
         return bool(talk.questions)
 
-    async def decide(self, talk: Talk, data: dict[str, Any]) -> None:
-        """Ask the person for an approval. One that is dismissed stays open on the server."""
+    async def decide_approval(self, talk: Talk, data: dict[str, Any]) -> None:
+        """Ask the person to decide an approval. One that is dismissed stays open on the server."""
         try:
             if "approvals:decide" not in (await self.muster.me())["scopes"]:
-                await self.say(talk, "needs an approval, which this key may not decide. Decide it in Muster.", data)
+                await self.show_note(
+                    talk, "needs an approval, which this key may not decide. Decide it in Muster.", data
+                )
                 return
-            chosen = await self.choice(talk, data)
+            chosen = await self.ask_permission(talk, data)
             approval = await self.muster.approvals.get(str(data["id"]))
             if chosen == "allow":
                 await approval.approve()
@@ -320,9 +337,10 @@ class Editor:
         except ConflictError:
             pass  # decided elsewhere
         except (MusterError, RequestError) as error:
-            await self.say(talk, f"was not decided here: {error}", data)
+            await self.show_note(talk, f"was not decided here: {error}", data)
 
-    async def choice(self, talk: Talk, data: dict[str, Any]) -> str | None:
+    async def ask_permission(self, talk: Talk, data: dict[str, Any]) -> str | None:
+        """The id of the option that the person chose; None if they dismissed the question."""
         call_id = str(data.get("call") or data["id"])
         call = ToolCallUpdate(
             tool_call_id=call_id, title=str(data["tool"]), status="pending", raw_input=data.get("arguments")
@@ -330,7 +348,7 @@ class Editor:
         answered = await self.client.request_permission(talk.id, call, CHOICES)
         return getattr(answered.outcome, "option_id", None)
 
-    async def say(self, talk: Talk, words: str, data: dict[str, Any]) -> None:
+    async def show_note(self, talk: Talk, words: str, data: dict[str, Any]) -> None:
         await self.show(talk, [update_agent_message_text(f"\n\n`{data['tool']}` {words}\n\n")])
 
     async def show(self, talk: Talk, updates: list[Any]) -> None:
@@ -340,21 +358,22 @@ class Editor:
     # -- the end
 
     async def cancel(self, session_id: str, **more: Any) -> None:
-        talk = self.talk(session_id)
+        talk = self.get_talk(session_id)
         if not talk.is_busy and not talk.questions:
             return
         talk.is_cancelled = True
         talk.questions.clear()
         if talk.run:
-            await self.stop(talk.run)
+            await self.cancel_run(talk.run)
 
     async def leave(self) -> None:
-        for run in self.left:
-            await self.stop(run)
+        """Cancel the runs that nobody follows any more, and close the connection to the server."""
+        for run in self.abandoned_runs:
+            await self.cancel_run(run)
         await self.muster.close()
 
-    async def stop(self, run: str) -> None:
-        """Its last event ends the prompt."""
+    async def cancel_run(self, run: str) -> None:
+        """Cancel the run; its last event then ends the prompt."""
         with suppress(ConflictError):  # it has ended
             row = await self.muster.runs.get(run)
             await row.cancel("cancelled in the editor")
@@ -369,8 +388,8 @@ def render_question_text(question: AsyncInputRequest) -> list[Any]:
 
 
 @asynccontextmanager
-async def tasks() -> AsyncIterator[Callable[[Any], None]]:
-    """`start(coroutine)`; those that are not done at the end are cancelled."""
+async def background_tasks() -> AsyncIterator[Callable[[Any], None]]:
+    """Gives `start(coroutine)`, which starts a task; tasks that are not done at the end are cancelled."""
     started: list[asyncio.Task[None]] = []
     try:
         yield lambda work: started.append(asyncio.create_task(work))
@@ -381,11 +400,11 @@ async def tasks() -> AsyncIterator[Callable[[Any], None]]:
 
 
 async def serve(muster: AsyncMuster, agent: str | None) -> None:
-    """Until the editor closes its end or sends SIGTERM; its prompts are then cancelled."""
+    """Serve one editor until it closes its end or sends SIGTERM; its prompts are then cancelled."""
     editor = Editor(muster, agent)
-    here = cast("asyncio.Task[None]", asyncio.current_task())
+    this_task = cast("asyncio.Task[None]", asyncio.current_task())
     with suppress(NotImplementedError):  # Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, here.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     try:
         with suppress(asyncio.CancelledError):
             await run_agent(cast(Any, editor))

@@ -18,39 +18,40 @@ from .office import (
 )
 from .report import HIDDEN_SLIDE, PICTURE, LeftOut, Part, Refused
 
-SLIDES = 2000
-SLIDE = re.compile(r"ppt/slides/slide(\d+)\.xml")
-# Fields that each page of notes repeats.
-NUMBERS = ("sldNum", "dt", "ftr", "hdr", "sldImg")
+MAX_SLIDES = 2000
+SLIDE_NAME = re.compile(r"ppt/slides/slide(\d+)\.xml")
+# Fields that each page of notes repeats: number, date, footer, header and picture of the slide.
+REPEATED_FIELDS = ("sldNum", "dt", "ftr", "hdr", "sldImg")
 
 
 def read_slides(package: Package, main: str, left_out: LeftOut) -> Iterator[Part]:
     names = list_slides(package, main, left_out)
-    if len(names) > SLIDES:
-        raise Refused("too_many_pages", f"The file has more than {SLIDES:,} slides.")
+    if len(names) > MAX_SLIDES:
+        raise Refused("too_many_pages", f"The file has more than {MAX_SLIDES:,} slides.")
     for number, name in enumerate(names, 1):
         slide = Slide(package, name, f"slide {number}", left_out)
         yield {"text": "\n".join(slide.read_lines()), "page": number}
 
 
 def list_slides(package: Package, main: str, left_out: LeftOut) -> list[str]:
-    """In the order of the presentation; where it lists none, by their numbers."""
+    """The names of the slides' files in the order of the presentation; where it lists none, by their numbers."""
     relations = package.read_relations(main)
     names = []
-    for number, one in enumerate(child_or_empty(package.parse_part(main), "sldIdLst"), 1):
-        relation = relations.get(read_relation_id(one))
+    references = child_or_empty(package.parse_part(main), "sldIdLst")
+    for number, reference in enumerate(references, 1):
+        relation = relations.get(read_relation_id(reference))
         if relation is None or relation.target not in package.members:
             left_out.add(f"slide {number}", "The slide is missing in the file.")
         else:
             names.append(relation.target)
     if names:
         return names
-    by_number = {}
+    names_by_number = {}
     for name in package.members:
-        match = SLIDE.fullmatch(name)
+        match = SLIDE_NAME.fullmatch(name)
         if match:
-            by_number[int(match[1])] = name
-    return [by_number[number] for number in sorted(by_number)]
+            names_by_number[int(match[1])] = name
+    return [names_by_number[number] for number in sorted(names_by_number)]
 
 
 def read_relation_id(element: Any) -> str:
@@ -62,6 +63,8 @@ def read_relation_id(element: Any) -> str:
 
 
 class Slide:
+    """Reads one slide with its notes and comments; notes in `left_out` what it cannot read."""
+
     def __init__(self, package: Package, name: str, place: str, left_out: LeftOut) -> None:
         self.package = package
         self.name = name
@@ -92,7 +95,7 @@ class Slide:
         for shape in tree:
             tag = strip_namespace(shape.tag)
             if tag in ("sp", "cxnSp"):
-                self.note_filling(shape)
+                self.record_filling(shape)
                 yield from read_paragraphs(shape)
             elif tag == "grpSp":
                 yield from self.read_shapes(shape)
@@ -101,27 +104,28 @@ class Slide:
             elif tag == "pic":
                 yield from self.read_picture(shape)
             elif tag == "AlternateContent":
+                # Several forms of the same content: the first one with text is read.
                 branches = [list(self.read_shapes(branch)) for branch in shape]
                 yield from next(filter(None, branches), [])
             elif tag == "contentPart":
                 self.left_out.add(self.place, "Ink that was written by hand is not read.")
 
-    def note_filling(self, shape: Any) -> None:
-        """A shape may be filled with a picture."""
-        if any(strip_namespace(one.tag) == "blipFill" for one in shape.iter()):
+    def record_filling(self, shape: Any) -> None:
+        """Record that a picture is not read if the shape is filled with one."""
+        if any(strip_namespace(element.tag) == "blipFill" for element in shape.iter()):
             self.left_out.add(self.place, PICTURE)
 
     def read_frame(self, frame: Any) -> Iterator[str]:
         """A table, a chart, a diagram or an embedded file."""
-        for one in frame.iter():
-            tag = strip_namespace(one.tag)
+        for element in frame.iter():
+            tag = strip_namespace(element.tag)
             if tag == "tr":
-                cells = [" ".join(read_paragraphs(cell)) for cell in one if strip_namespace(cell.tag) == "tc"]
+                cells = [" ".join(read_paragraphs(cell)) for cell in element if strip_namespace(cell.tag) == "tc"]
                 yield " | ".join(cells)
-            elif tag == "chart" and read_relation_id(one) in self.relations:
-                yield from read_chart(self.package, self.relations[read_relation_id(one)].target)
+            elif tag == "chart" and read_relation_id(element) in self.relations:
+                yield from read_chart(self.package, self.relations[read_relation_id(element)].target)
             elif tag == "relIds":
-                yield from self.read_diagram(one)
+                yield from self.read_diagram(element)
             elif tag == "oleObj":
                 self.left_out.add(self.place, "Files inside a presentation are not read.")
 
@@ -139,10 +143,11 @@ class Slide:
         for shape in self.package.parse_part(part).iter():
             if strip_namespace(shape.tag) == "sp":
                 kind = read_attribute(find_descendant(shape, "ph"), "type")
-                if kind not in NUMBERS:
+                if kind not in REPEATED_FIELDS:
                     yield from read_paragraphs(shape)
 
 
 def read_plain_comment(comment: Any) -> str:
-    texts = [one.text or "" for one in comment.iter() if strip_namespace(one.tag) == "text"]
+    """The text of a comment that has it in one element, without paragraphs."""
+    texts = [element.text or "" for element in comment.iter() if strip_namespace(element.tag) == "text"]
     return " ".join(texts).strip()
