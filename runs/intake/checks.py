@@ -51,8 +51,8 @@ def require_shared(run: Run, *rows: Agent | Chain | Provider | None) -> None:
         if is_of_site:
             continue
         rows_of_kind: Any = type(row)._default_manager
-        owner_and_team = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
-        if owner_and_team is None or not is_open(*owner_and_team, run.principal_id):
+        place = rows_of_kind.filter(pk=row.pk).values_list("owner_id", "team_id").first()
+        if place is None or not is_open(place[0], place[1], run.principal_id):
             kind = row._meta.verbose_name_raw
             raise RunEnded(Run.Status.FAILED, "not_shared", f"the {kind} “{row}” is not shared with the run's person")
 
