@@ -16,6 +16,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
+
 from functions import sandbox
 
 GOOD = "def main(n):\n    print(n)\n    return {'n': n, 'list': list(range(n % 50))}\n"
@@ -84,16 +86,22 @@ def run(pool: sandbox.Pool, calls: int, endings: Counter[str]) -> None:
 
 def state() -> dict[str, int]:
     """What a leak would show in."""
-    children = Path("/proc/self/task").glob("*/children")
-    pids = [int(word) for path in children for word in path.read_text().split()]
+    children = psutil.Process().children()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
         "resident_kb": int(Path("/proc/self/statm").read_text().split()[1]) * 4,
         "threads": threading.active_count(),
-        "children": len(pids),
-        "zombies": sum(") Z " in Path(f"/proc/{pid}/stat").read_text() for pid in pids),
+        "children": len(children),
+        "zombies": sum(is_zombie(child) for child in children),
         "temporary_files": len(os.listdir(tempfile.gettempdir())),
     }
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it has ended, and somebody has waited for it
+        return False
 
 
 def grown(before: dict[str, int], after: dict[str, int]) -> list[str]:
