@@ -211,7 +211,7 @@ def refuse_credential(server):
 
 def test_the_script_of_an_embed_and_a_hook_have_public_addresses(client, site):
     script = client.get("/embed.js")
-    assert script.status_code == 200 and '"static/muster/embed/widget.js"' in script.text
+    assert script.status_code == 200 and '"./static/muster/embed/widget.js"' in script.text
     trigger = {"name": "hook", "kind": "webhook", "agent": "assistant", "text": "hello"}
     made = client.post("/api/v1/triggers/", json=trigger)
     assert made.status_code == 201, made.text
