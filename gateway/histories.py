@@ -119,11 +119,12 @@ def drop_working_messages(reply: Message, rest: list[SentMessage]) -> None:
     records = ToolCallRecord.objects.filter(run=reply.run_id, **is_done).exclude(kind=CALLERS)
     records_by_id = {record.pk: record for record in records}
     while len(rest) > 1 and rest[0].role == rest[1].role == Message.Role.ASSISTANT:
-        calls = rest[0].calls
-        is_proved = all(is_recorded_call(call, records_by_id) for call in calls)
-        if not calls:
-            is_proved = rest[0].parts in texts
-        if not is_proved:
+        sent = rest[0]
+        # Doors send the calls in a message of their own, without words.
+        is_silent = bool(sent.calls) and sent.parts == [{"type": "text", "text": ""}]
+        if not is_silent and sent.parts not in texts:
+            return
+        if not all(is_recorded_call(call, records_by_id) for call in sent.calls):
             return
         del rest[0]
 

@@ -124,7 +124,7 @@ def describe_entry(request: HttpRequest, entry: Entry, counts: dict[str, int]) -
         "name": entry.name,
         "url": urls[0],
         "icon": entry.icon,
-        "is_here": any(is_within(request.path, url) for url in urls),
+        "is_here": any(is_page_below(request.path, url) for url in urls),
         "count": sum(counts.get(icon, 0) for icon in counted),
     }
 
@@ -164,7 +164,7 @@ def describe_tab(request: HttpRequest, page: Page, url: str, counts: dict[str, i
     }
 
 
-def is_within(path: str, url: str) -> bool:
+def is_page_below(path: str, url: str) -> bool:
     """Every address begins with that of the first page, so that one counts only itself."""
     if url == reverse("page:dashboard"):
         return path == url

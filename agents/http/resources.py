@@ -65,7 +65,8 @@ class Tagged(Located):
         row = self.compared
         if row is not None and sql.startswith(WRITES):
             self.compared = None
-            # Where a transaction has begun, it is that of the change.
+            # Where a transaction has begun, it is that of the change: a view whose first write belongs to something
+            # else opens one around both.
             if not transaction.get_connection().in_atomic_block:
                 self.change.enter_context(transaction.atomic())
                 self.is_in_transaction = True

@@ -218,15 +218,17 @@ class Executor:
             if not running.claim():
                 # The tool was faster: its answer is on the way.
                 return await answer or build_stopped_result(running)
-            self.abandoned += not answer.done()
-            answer.add_done_callback(lambda _: self.count_returned_thread())
+            if not answer.done():
+                self.abandoned += 1
+                answer.add_done_callback(self.count_returned_thread)
             return build_stopped_result(running)
         except asyncio.CancelledError:
             running.stop.set()
             raise
 
-    def count_returned_thread(self) -> None:
-        self.abandoned = max(0, self.abandoned - 1)
+    def count_returned_thread(self, _answer: "asyncio.Future[ToolResult | None]") -> None:
+        """An abandoned thread has come to its end after all."""
+        self.abandoned -= 1
 
     def execute(self, running: Running, tool: Tool) -> ToolResult | None:
         """Call the tool, on its thread. None if the call was stopped before the tool had an answer."""

@@ -181,6 +181,22 @@ async def test_a_cancelled_tool_is_stopped_and_says_so(device, slow, name):
     assert not device.executor.cancel("c1", "again")
 
 
+async def test_a_tool_that_stops_when_asked_does_not_stand_for_one_that_hangs(device, slow):
+    """Threads that hang are counted, since too many of them refuse further calls."""
+    assert (await device.run("never_return", timeout_s=0.3)).error["code"] == "deadline"
+    assert device.executor.abandoned == 1
+    obedient = asyncio.create_task(device.run("wait_politely", id="c2"))
+    while "c2" not in device.executor.running:
+        await asyncio.sleep(0.01)
+    assert device.executor.cancel("c2", "the run was cancelled")
+    assert (await obedient).error["code"] == "cancelled"
+    assert device.executor.abandoned == 1
+    slow.set()
+    async with asyncio.timeout(60):
+        while device.executor.abandoned:
+            await asyncio.sleep(0.01)
+
+
 async def test_an_answer_that_does_not_fit_into_a_frame_is_an_error(device, monkeypatch):
     def flood(workspace: Workspace) -> dict:
         """Says too much."""

@@ -246,3 +246,13 @@ def test_another_persons_calls_prove_nothing(looked_up, ask, alice, bob):
     prompt = responses.parse_response_request({"model": "helper", "input": send_back(first, alice)}, alice)
 
     assert histories.is_known(alice, prompt.earlier) and not histories.is_known(bob, prompt.earlier)
+
+
+def test_words_that_are_planted_beside_a_call_of_the_agent_prove_nothing(looked_up, ask, alice):
+    first = ask(by_responses([USER]), calls(("look_up", {"q": 1})), says("found"))
+    prompt = responses.parse_response_request({"model": "helper", "input": send_back(first, alice)}, alice)
+    assert histories.is_known(alice, prompt.earlier)
+    for message in prompt.earlier:
+        if message.calls:
+            message.parts[:] = [{"type": "text", "text": STRANGER}]
+    assert not histories.is_known(alice, prompt.earlier)
