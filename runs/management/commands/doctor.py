@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from agents import available_models, tables
+from agents.missing_settings import list_missing_settings
 from agents.models import Provider
 from functions.sandbox import selftest
 from runs.models.figures import site
@@ -43,6 +44,7 @@ class Command(BaseCommand):
             **check_tables(),
             "carrier": check_carrier(),
             **servers(),
+            **check_settings(),
             "ticker": ticker(),
             "versions": list_versions(),
         }
@@ -113,6 +115,17 @@ def servers() -> dict[str, Any]:
         return site.report_site()
     except DatabaseError:
         return {}
+
+
+def check_settings() -> dict[str, Any]:
+    """Settings of an earlier start that are not there now."""
+    try:
+        missing = list_missing_settings()
+    except DatabaseError:
+        return {}
+    if missing:
+        return {"settings": {"ok": False, "problem": " ".join(missing)}}
+    return {"settings": {"ok": True}}
 
 
 def providers() -> dict[str, Any]:
