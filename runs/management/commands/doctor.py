@@ -15,6 +15,7 @@ from agents import available_models, tables
 from agents.missing_settings import list_missing_settings
 from agents.models import Provider
 from functions.sandbox import selftest
+from plumbing.release import VERSION, release
 from runs.models.figures import site
 from runs.queue import carriers, job_leases
 from runs.worker.ticker import TICKS
@@ -82,7 +83,8 @@ def check_tables() -> dict[str, Any]:
     if differences:
         return {"tables": {"ok": False, "problem": tables.problem(differences), "hint": tables.way_out()}}
     if waiting:
-        problem = f"migrations are not applied: {', '.join(waiting)}"
+        others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        problem = f"migrations are not applied: {waiting[0]}{others}"
         hint = "Run manage.py init_db, or start everything with `make run`."
         return {"tables": {"ok": False, "problem": problem, "hint": hint}}
     return {"tables": {"ok": True}}
@@ -145,7 +147,13 @@ def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
+    return {
+        "muster": VERSION,
+        "release": release(),
+        "python": platform.python_version(),
+        "django": django.get_version(),
+        "kernel": platform.release(),
+    }
 
 
 def milliseconds_since(began: float) -> float:
