@@ -72,4 +72,12 @@ def test_doctor_shows_every_part(monkeypatch):
         SiteHold.objects.create(snapshot_at=timezone.now(), reason="restored from a backup")
         call_command("doctor", "--json", stdout=told)
     report = json.loads(told.getvalue())
-    assert set(site.report_site()) | {"carrier", "database", "sandbox", "settings", "tables", "ticker", "versions"} == set(report)
+    assert set(site.report_site()) | {
+        "carrier",
+        "database",
+        "sandbox",
+        "settings",
+        "tables",
+        "ticker",
+        "versions",
+    } == set(report)
