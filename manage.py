@@ -12,11 +12,12 @@ def main() -> None:
     into_environment(sys.argv)
     try:
         from django.core.exceptions import ImproperlyConfigured
-        from django.core.management import execute_from_command_line
+
+        from supervisor.command_line import CommandLine
     except ImportError:
         sys.exit("Django is not installed here. Run `make run`, or activate .venv first.")
     try:
-        execute_from_command_line(sys.argv)
+        CommandLine(sys.argv).execute()
     except ImproperlyConfigured as error:
         sys.exit(f"muster: {error}")
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from agents.models import ApiKey
 from functions import sandbox
+from plumbing.release import VERSION
 from runs.models.figures import metrics
 from runs.queue import carriers
 
@@ -21,7 +22,7 @@ last_self_test: tuple[float, str] = (0.0, "never run")
 
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 while this process runs; checks nothing else."""
-    return JsonResponse({"status": "ok"})
+    return JsonResponse({"status": "ok", "version": VERSION})
 
 
 def readyz(request: HttpRequest) -> JsonResponse:

@@ -89,7 +89,13 @@ class PairView(APIView):
 HASH = OpenApiParameter("hash", str, OpenApiParameter.PATH, description="sha256 of the offered definition.")
 
 
-class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.UpdateModelMixin, viewsets.GenericViewSet):
+class DeviceViewSet(
+    mixins.ListModelMixin,
+    mixins.RetrieveModelMixin,
+    mixins.UpdateModelMixin,
+    mixins.DestroyModelMixin,
+    viewsets.GenericViewSet,
+):
     """The user's own devices; other users cannot see them."""
 
     scope = "devices"
@@ -101,10 +107,14 @@ class DeviceViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, mixins.Upd
     parameters = {"calls": ("state", "run")}
     bodiless = ("revoke", "approve", "reject")
     page_ordering: Any = ("-created_at", "-pk")
-    http_method_names = ["get", "post", "patch", "head", "options"]
+    http_method_names = ["get", "post", "patch", "delete", "head", "options"]
 
     def get_queryset(self) -> QuerySet:
         return Device.objects.visible_to(self.request.user).prefetch_related("offers")
+
+    def perform_destroy(self, instance: Device) -> None:
+        """Remove a revoked device; 409 before it is revoked, or while a call to it has not ended."""
+        instance.remove(actor=self.request.user, source=client_address(self.request))
 
     @extend_schema(request=None, responses=DeviceSerializer)
     @action(detail=True, methods=["post"], pagination_class=None, filterset_fields=None)

@@ -20,7 +20,7 @@ urlpatterns = [
     path("devices/", device(get="list"), name="devices"),
     path("devices/pairings", api.PairingView.as_view(), name="device-pairings"),
     path("devices/pair", api.PairView.as_view(), name="device-pair"),
-    path("devices/<uuid:pk>", device(get="retrieve", patch="partial_update"), name="device"),
+    path("devices/<uuid:pk>", device(get="retrieve", patch="partial_update", delete="destroy"), name="device"),
     path("devices/<uuid:pk>/revoke", device(post="revoke"), name="device-revoke"),
     path("devices/<uuid:pk>/calls/", device(get="calls"), name="device-calls"),
     path("devices/<uuid:pk>/offers/", device(get="offers"), name="device-offers"),

@@ -1,9 +1,11 @@
-"""Which code this process runs, so that workers of different releases can be distinguished."""
+"""Which version this is, and which code this process runs: workers of different releases can be distinguished."""
 
 import hashlib
 from functools import cache
 from pathlib import Path
 
+# The version that people are told; pyproject.toml has the same.
+VERSION = "0.1.0"
 ROOT = Path(__file__).resolve().parent.parent
 # Folders that are not part of what a worker runs.
 OTHERS = {"tests", "benchmarks"}

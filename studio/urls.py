@@ -86,6 +86,7 @@ urlpatterns = [
     path("devices/pair", devices.create_pairing_code, name="device-pair"),
     path("devices/<uuid:pk>/", devices.device_page, name="device"),
     path("devices/<uuid:pk>/revoke", devices.revoke, name="device-revoke"),
+    path("devices/<uuid:pk>/remove", devices.remove, name="device-remove"),
     path("devices/<uuid:pk>/offers/<int:offer>", devices.decide_offered_tool, name="device-offer"),
     path("connections/", connections.connection_list, name="connections"),
     path("connections/<int:pk>/", connections.connection_page, name="connection"),

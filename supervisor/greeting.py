@@ -9,9 +9,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.db import connection
 
+from agents.missing_settings import list_missing_settings
 from agents.models import ApiKey
 
+from . import postgres
 from .logs import print_if_open
 
 QUESTION = "Please calculate 240 * 12.5 / 100"
@@ -24,7 +27,10 @@ def greet(address: str, seconds: float, *, speak: bool) -> None:
     admin, password = first_administrator()
     key, key_is_new = development_key(admin)  # a program that waits for the next line finds it in its file
     print_if_open(f"\nMuster is ready at {address} after {seconds:.1f} s.")
-    if speak:
+    for sentence in [*find_other_database(), *list_missing_settings()]:
+        print_if_open(f"  warning   {sentence}")
+    # Once: each message may cost money, and a restart tells nothing new.
+    if speak and key_is_new:
         show_first_message(address, key)
     print_if_open(f"  admin     {address}/admin/")
     print_if_open(
@@ -61,6 +67,17 @@ def development_key(user: Any) -> tuple[str, bool]:
     return secret, True
 
 
+def find_other_database() -> list[str]:
+    """A sentence about the embedded PostgreSQL of an earlier start, if this one uses SQLite beside it."""
+    has_postgres = (postgres.home(settings.DATA_DIR) / "data" / "PG_VERSION").exists()
+    if not has_postgres or connection.vendor == "postgresql":
+        return []
+    return [
+        "An earlier start kept its data in the embedded PostgreSQL, and this one uses SQLite: "
+        "set DB=postgres to have that data again."
+    ]
+
+
 def key_file() -> Path:
     return settings.DATA_DIR / "secrets" / "development_key"
 
@@ -79,10 +96,21 @@ def show_first_message(address: str, key: str) -> None:
     except (urllib.error.URLError, TimeoutError, ValueError) as error:
         print_if_open(f"  message   “{QUESTION}” was not answered: {error}; run `manage.py doctor` to find the cause.")
         return
-    reply = (answer.get("reply") or {}).get("text") or json.dumps(answer.get("error") or answer)
     print_if_open(f"  message   {QUESTION}")
-    print_if_open(f"  reply     {reply}")
+    print_if_open(f"  {describe_outcome(answer)}")
     print_if_open(f"  run       {address}/runs/{read_run_id(answer)}/")
+
+
+def describe_outcome(answer: dict[str, Any]) -> str:
+    """One line: the reply, or the error of the run with what to do about it."""
+    reply = answer.get("reply") or {}
+    if reply.get("text"):
+        return f"reply     {reply['text']}"
+    error = answer.get("error") or {}
+    if error:
+        return f"error     {' '.join(filter(None, [error.get('message'), error.get('hint')]))}"
+    status = answer.get("status") or (answer.get("run") or {}).get("status") or "unknown"
+    return f"reply     none yet: the status of the run is “{status}”"
 
 
 def send_first_message(address: str, key: str) -> dict[str, Any]:

@@ -83,6 +83,17 @@ def wait_for_earlier(cluster: Cluster) -> None:
     until = time.monotonic() + STARTS_WITHIN
     while is_in_use(cluster.data) and time.monotonic() < until:
         time.sleep(0.05)
+    if not is_in_use(cluster.data):
+        remove_dead_pid(cluster.data / "postmaster.pid")
+
+
+def remove_dead_pid(pid_file: Path) -> None:
+    """PostgreSQL takes a killed one that nobody has waited for yet (a zombie) for a living one, and refuses to start.
+
+    The same number may meanwhile belong to a program that has nothing to do with it. Called only while no process
+    works in the directory of the data.
+    """
+    pid_file.unlink(missing_ok=True)
 
 
 def is_in_use(directory: Path) -> bool:

@@ -316,6 +316,7 @@ def forget_what_is_set_here() -> None:
         is_set_for_us = name in OURS or (name.startswith("MUSTER_") and name not in FOR_JOURNEYS)
         if is_set_for_us or name.endswith("_API_KEY") or name.lower().endswith("_proxy"):
             del os.environ[name]
+    os.environ["MUSTER_ENV_FILE"] = ""
 
 
 def has_room(folder: Path) -> bool:

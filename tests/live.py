@@ -94,7 +94,9 @@ class Live:
 
 
 def plain_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in OURS and not name.startswith("MUSTER_")}
+    """Nothing of a person's own Muster, nor of the file .env of their checkout."""
+    plain = {name: value for name, value in os.environ.items() if name not in OURS and not name.startswith("MUSTER_")}
+    return plain | {"MUSTER_ENV_FILE": ""}
 
 
 def environment_of(muster: Live) -> dict[str, str]:

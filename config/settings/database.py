@@ -40,9 +40,10 @@ def sqlite(parts: dict[str, Any]) -> dict[str, Any]:
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             # cache_size: a page that is not in the 1 MB of each thread comes from the kernel in a microsecond;
-            # secure_delete: whatever connection deletes content overwrites it
+            # secure_delete: whatever connection deletes content overwrites it;
+            # journal_size_limit: after a burst of writes the WAL gives back what is above 16 MB
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-1000; "
-            "PRAGMA secure_delete=ON;",
+            "PRAGMA secure_delete=ON; PRAGMA journal_size_limit=16777216;",
         },
         "CONN_MAX_AGE": None,
         "TEST": {"NAME": str(DATA_DIR / f"test-{os.getpid()}.sqlite3")},

@@ -1,6 +1,8 @@
 """Reads the environment, and keeps generated keys in the data directory."""
 
+import io
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -9,6 +11,35 @@ from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 env = environ.Env()
+
+
+# What django-environ takes; it passes over other lines without a word.
+ENV_LINE = re.compile(r"(export )?[A-Za-z_][A-Za-z0-9_]*=")
+
+
+def read_env_file(path: str) -> None:
+    """Adds the lines NAME=value of this file to the environment, which wins where both set a variable.
+
+    Nothing happens without the file or with an empty path. Raises ImproperlyConfigured.
+    """
+    if not path or not Path(path).is_file():
+        return
+    try:
+        # With or without a byte order mark: editors on Windows write one.
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{path} cannot be read: {error}. Correct it, or set MUSTER_ENV_FILE.")
+    for number, line in enumerate(text.splitlines(), start=1):
+        is_setting = ENV_LINE.match(line)
+        is_blank_or_comment = not line.strip() or line.lstrip().startswith("#")
+        if not is_setting and not is_blank_or_comment:
+            # The line itself is not shown: it may hold a key.
+            raise ImproperlyConfigured(f"Line {number} of {path} is not of the form NAME=value.")
+    environ.Env.read_env(io.StringIO(text))
+
+
+# a file with settings of this machine; by default `.env` beside manage.py
+read_env_file(env.str("MUSTER_ENV_FILE", default=str(BASE_DIR / ".env")))
 
 # directory of the database, keys, logs and embedded servers
 DATA_DIR = Path(env.str("MUSTER_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()

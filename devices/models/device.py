@@ -12,6 +12,7 @@ from django.db import models, transaction
 from django.db.models import Q
 from uuid_utils.compat import uuid7
 
+from agents.exceptions import Conflict
 from agents.models import AuditEvent
 from devices.protocol import MISSED_BEATS
 from plumbing import clock
@@ -116,6 +117,23 @@ class Device(StoredRow):
             self.calls.filter(finished_at=None).update(deadline=now)
             AuditEvent.record("device.revoked", self, actor=actor, source=source, reason=reason)
         self.revoked_at = self.revoked_at or now
+
+    def remove(self, *, actor: Any = None, source: str = "") -> None:
+        """Delete a revoked device with its credentials and offered tools. Calls stay with the runs that made them.
+
+        Raises Conflict if it is not revoked, or if a call to it is not settled yet.
+        """
+        with transaction.atomic():
+            device = Device.objects.select_for_update().get(pk=self.pk)
+            if not device.revoked_at:
+                raise Conflict(f"The device “{self.name}” is not revoked.", hint="Revoke it first, then remove it.")
+            if device.calls.filter(finished_at=None).exists():
+                raise Conflict(
+                    f"A call to the device “{self.name}” has not ended yet.", hint="Try again in a few seconds."
+                )
+            AuditEvent.record("device.removed", self, actor=actor, source=source)
+            device.calls.update(device=None)
+            device.delete()
 
 
 class CredentialQuerySet(PersonalQuerySet):

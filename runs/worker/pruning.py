@@ -5,23 +5,42 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
+from oauth2_provider.models import AccessToken, Application, DeviceGrant, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
 from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, ChainVersion, IdempotentRequest, StoredFile
-from connectors.models import RemoteTask
+from connectors.models import Authorization, RemoteTask
+from devices.models import DeviceCall
+from devices.models import Notice as DeviceNotice
 from functions.models import Execution
+from knowledge.models import MemoryWrite
 from plumbing import clock
-from runs.models import Artifact, EventPayload, ModelCall, Notice, Run, RunEvent, Session, Tally, ToolCallRecord
+from runs.models import (
+    Artifact,
+    EventPayload,
+    ModelCall,
+    Notice,
+    Run,
+    RunEvent,
+    ScheduleOccurrence,
+    Session,
+    Tally,
+    ToolCallRecord,
+    TriggerFiring,
+    WebhookDelivery,
+)
 
 BATCH = 1000
 # How long a registered MCP client may wait for its first authorization.
 UNUSED = timedelta(days=1)
 # Longer than any limit.
 TALLIES_KEPT = timedelta(days=62)
+# `Trigger.replay_window_s` is at most a day.
+REPLAYS_END = timedelta(days=2)
 
 
 def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
@@ -49,6 +68,31 @@ def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "logins", BrowserSession.objects.filter(expire_date__lt=now)
     yield "audit", AuditEvent.objects.filter(at__lt=before("audit"))
     yield from oauth(now)
+    yield from deliveries(now)
+
+
+def deliveries(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """What came from outside, was due, or was handed over, after it has been settled."""
+
+    def before(kind: str) -> datetime:
+        return now - timedelta(days=settings.KEEP_DAYS[kind])
+
+    settled = WebhookDelivery.objects.exclude(state=WebhookDelivery.State.PENDING)
+    yield "deliveries", settled.filter(created_at__lt=before("notices"))
+    # A firing is also the memory of its nonce: none is younger than the longest window for replays.
+    long_ago = min(before("runs"), now - REPLAYS_END)
+    fired = TriggerFiring.objects.exclude(outcome=TriggerFiring.Outcome.PENDING)
+    yield "firings", fired.filter(created_at__lt=long_ago)
+    over = ScheduleOccurrence.objects.exclude(outcome__in=ScheduleOccurrence.OPEN)
+    yield "occurrences", over.filter(created_at__lt=before("runs"))
+    answered = DeviceCall.objects.exclude(finished_at=None)
+    yield "device_calls", answered.filter(created_at__lt=before("runs"))
+    yield "device_notices", DeviceNotice.objects.filter(created_at__lt=before("notices"))
+    # The limit of a day counts them.
+    yield "memory_writes", MemoryWrite.objects.filter(at__lt=now - TALLIES_KEPT)
+    yield "sign_ins", Authorization.objects.filter(expires_at__lt=now - UNUSED)
+    yield "device_grants", DeviceGrant.objects.filter(expires__lt=now - UNUSED)
+    yield "admin_log", LogEntry.objects.filter(action_time__lt=before("audit"))
 
 
 def oauth(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:

@@ -94,6 +94,20 @@ def revoke(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @require_POST
 @require_login
+def remove(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Delete a revoked device from the list."""
+    device = load_own_device(request, pk)
+    try:
+        device.remove(actor=request.user, source=request.META.get("REMOTE_ADDR", ""))
+    except MusterError as error:
+        add_refusal_message(request, error)
+        return redirect("page:device", pk=pk)
+    messages.success(request, _("“%(device)s” is removed.") % {"device": device})
+    return redirect("page:devices")
+
+
+@require_POST
+@require_login
 def decide_offered_tool(request: HttpRequest, pk: UUID, offer: int) -> HttpResponse:
     """Approve or reject exactly this definition of an offered tool."""
     rows = OfferedTool.objects.select_related("device", "tool").filter(device=load_own_device(request, pk))

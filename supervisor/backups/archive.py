@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from plumbing.release import VERSION
+
 FORMAT = 1
 MANIFEST = "manifest.json"
 CHUNK = 1 << 20
@@ -37,6 +39,7 @@ class Manifest:
     members: dict[str, dict[str, Any]] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
     format: int = FORMAT
+    version: str = VERSION  # of Muster, when the backup was made
 
     @property
     def rows(self) -> int:
@@ -46,6 +49,12 @@ class Manifest:
     def files(self) -> list[str]:
         """The names of the stored files."""
         return [name.removeprefix("files/") for name in self.members if name.startswith("files/")]
+
+    @property
+    def latest_migrations(self) -> list[tuple[str, str]]:
+        """The last migration of each app when the backup was made, as pairs of app and name."""
+        in_order = sorted((app, name) for app, name in self.migrations)
+        return sorted(dict(in_order).items())
 
 
 class Reader:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from django.apps import apps
+from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connection, transaction
 
 from .archive import CHUNK, Archive, BackupError, Manifest, add_packed
 
 OURS_TO_MAKE = "django_migrations"  # written by the migrations of the site that restores
+SCRATCH_SCHEMA = "muster_backup_check"
 
 
 def dump(tar: tarfile.TarFile, manifest: Manifest, scratch: Path) -> None:
@@ -58,7 +60,7 @@ def quote_columns(table: str, columns: list[str]) -> str:
 
 def check(archive: Archive, scratch: Path) -> None:
     """Restore every table into a temporary one with the same columns, checks and unique keys; nothing stays."""
-    with transaction.atomic(), connection.cursor() as cursor:
+    with tables_of(archive.manifest), transaction.atomic(), connection.cursor() as cursor:
         take_time(cursor)
         for table, facts in tables(archive):
             scratch_table = f"check_{table}"[:63]
@@ -66,6 +68,34 @@ def check(archive: Archive, scratch: Path) -> None:
             cursor.execute(f"CREATE TEMPORARY TABLE {connection.ops.quote_name(scratch_table)} ({of}) ON COMMIT DROP")
             restore_table(archive, scratch, cursor, table, facts, into=scratch_table)
         transaction.set_rollback(True)
+
+
+@contextmanager
+def tables_of(manifest: Manifest) -> Iterator[None]:
+    """The tables that a backup fits: those of this site, or on a machine without a site new ones in a schema that is
+    dropped afterwards.
+    """
+    has_tables = set(manifest.tables) <= {*table_names(), OURS_TO_MAKE}
+    if has_tables:
+        yield
+        return
+    with connection.cursor() as cursor:
+        # A check that was killed leaves its schema.
+        cursor.execute(f"DROP SCHEMA IF EXISTS {SCRATCH_SCHEMA} CASCADE")
+        cursor.execute(f"CREATE SCHEMA {SCRATCH_SCHEMA}")
+        cursor.execute(f"SET search_path TO {SCRATCH_SCHEMA}")
+        try:
+            make_tables(manifest)
+            yield
+        finally:
+            cursor.execute("RESET search_path")
+            cursor.execute(f"DROP SCHEMA {SCRATCH_SCHEMA} CASCADE")
+
+
+def make_tables(manifest: Manifest) -> None:
+    """Empty tables as they were when the backup was made."""
+    for app, name in manifest.latest_migrations:
+        call_command("migrate", app, name, verbosity=0, interactive=False)
 
 
 def tables(archive: Archive) -> list[tuple[str, dict[str, Any]]]:

@@ -52,7 +52,10 @@ def require_known_migrations(manifest: Manifest) -> None:
     migrations = MigrationLoader(None).disk_migrations
     newer = [f"{app}.{name}" for app, name in manifest.migrations if (app, name) not in migrations]
     if newer:
-        raise BackupError(f"The backup is of a newer version (it has {newer[0]}): install that version first.")
+        raise BackupError(
+            f"The backup is of a newer version (Muster {manifest.version}, with {newer[0]}): "
+            "install that version first."
+        )
 
 
 def restore_files(archive: Archive) -> None:
@@ -136,14 +139,8 @@ def replace_rows(archive: Archive, room: Path, *, replace: bool) -> None:
     if is_used and not replace:
         raise BackupError("This database holds data: give --replace, which deletes it, or restore into an empty one.")
     if not is_used:
-        for app, name in latest(archive.manifest):
-            call_command("migrate", app, name, verbosity=0, interactive=False)
+        postgresql.make_tables(archive.manifest)
     with transaction.atomic():
         postgresql.restore_tables(archive, room)
         hold_restored_site(archive.manifest)
     call_command("migrate", verbosity=0, interactive=False)
-
-
-def latest(manifest: Manifest) -> list[tuple[str, str]]:
-    """The last migration of each app when the backup was made."""
-    return sorted(dict(sorted((app, name) for app, name in manifest.migrations)).items())

@@ -4,12 +4,13 @@ import pytest
 
 from config import health
 from functions import sandbox
+from plumbing.release import VERSION
 from runs.queue import carriers
 from runs.queue.carriers.redis_list import RedisList
 
 
 def test_a_process_that_answers_is_healthy(client):
-    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/healthz").json() == {"status": "ok", "version": VERSION}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

@@ -4,6 +4,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from agents.models import AuditEvent
 from devices import calls
 from devices.models import Device, DeviceCall, OfferedTool, Pairing
 from devices.protocol import tool_hash
@@ -78,6 +79,30 @@ def test_an_owner_lists_renames_and_revokes(alice_api, laptop):
     assert not laptop.credentials.filter(revoked_at=None).exists()
 
 
+def test_a_revoked_device_is_removed_and_its_calls_stay_with_their_runs(alice, alice_api, laptop):
+    call = DeviceCall.objects.create(
+        owner=alice, device=laptop, tool="list_tasks", deadline=timezone.now(), state="done", finished_at=timezone.now()
+    )
+    refused = alice_api.delete(f"{URL}{laptop.pk}")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+    assert "Revoke it first" in refused.json()["error"]["hint"]
+    alice_api.post(f"{URL}{laptop.pk}/revoke")
+    assert alice_api.delete(f"{URL}{laptop.pk}").status_code == 204
+    assert alice_api.get(f"{URL}{laptop.pk}").status_code == 404
+    call.refresh_from_db()
+    assert call.device is None
+    assert AuditEvent.objects.filter(action="device.removed", subject_name="laptop").exists()
+
+
+def test_a_device_is_not_removed_while_a_call_to_it_is_open(alice, alice_api, laptop):
+    later = timezone.now() + timedelta(days=1)
+    DeviceCall.objects.create(owner=alice, device=laptop, tool="list_tasks", deadline=later, state="sent")
+    alice_api.post(f"{URL}{laptop.pk}/revoke")
+    assert alice_api.delete(f"{URL}{laptop.pk}").status_code == 409
+    calls.expire_due()
+    assert alice_api.delete(f"{URL}{laptop.pk}").status_code == 204
+
+
 def test_calls_of_a_revoked_device_wait_no_longer(alice, alice_api, laptop):
     fields = {"owner": alice, "device": laptop, "tool": "list_tasks", "is_awaited": True}
     later = timezone.now() + timedelta(days=1)
@@ -131,6 +156,7 @@ PATHS = [
     ("get", ""),
     ("patch", ""),
     ("post", "/revoke"),
+    ("delete", ""),
     ("get", "/calls/"),
     ("get", "/offers/"),
     ("post", "/offers/{hash}/approve"),
@@ -155,4 +181,5 @@ def test_keys_need_the_scope(alice, api, laptop):
     reader = api(alice, "devices:read")
     assert reader.get(URL).status_code == 200
     assert reader.post(f"{URL}{laptop.pk}/revoke").status_code == 403
+    assert reader.delete(f"{URL}{laptop.pk}").status_code == 403
     assert api(alice, "runs:read").get(URL).status_code == 403

@@ -284,6 +284,9 @@ def test_a_device_is_paired_looked_at_and_revoked(alice, charlie, signed_in):
     browser.post(f"/devices/{device.pk}/revoke")
     device.refresh_from_db()
     assert device.revoked_at
+    assert stranger.post(f"/devices/{device.pk}/remove").status_code == 404
+    assert browser.post(f"/devices/{device.pk}/remove").url == "/devices/"
+    assert not type(device).objects.filter(pk=device.pk).exists()
 
 
 def test_a_connection_is_for_who_can_see_it(alice, charlie, signed_in):

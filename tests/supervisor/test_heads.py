@@ -66,7 +66,7 @@ def test_a_request_after_chunks_with_trailers_is_the_next_one(send):
     following = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{send.port}\r\nConnection: close\r\n\r\n".encode()
     body = CHUNK + b"0\r\nA: b\r\n\r\n" + following
     _, content = send("POST /v1/chat/completions HTTP/1.1", "Transfer-Encoding: chunked", body=body)
-    assert content.endswith(b'{"status": "ok"}')
+    assert b'{"status": "ok"' in content
 
 
 def test_chunks_beyond_the_limit_are_refused(send):

@@ -13,6 +13,7 @@ from django.utils.module_loading import import_string
 
 from agents import roles, tables
 from agents.definitions import files
+from agents.definitions.model_names import default_model
 from agents.exceptions import MusterError
 from agents.models import Provider
 
@@ -58,11 +59,23 @@ class Command(BaseCommand):
         if url := os.environ.get("OPENAI_BASE_URL") or os.environ.get("MUSTER_LOCAL_MODEL"):
             offers.append(("local", "openai-compatible", os.environ.get("OPENAI_API_KEY", "none"), url))
         offers.append(("offline", "offline", "", ""))
-        names = []
+        added = []
         for name, kind, key, url in offers:
             provider, is_new = Provider.objects.get_or_create(
                 owner=None, name=name, defaults={"kind": kind, "api_key": key, "base_url": url}
             )
             if is_new:
-                names.append(provider)
-        return names
+                give_default_model(provider)
+                added.append(provider)
+        return added
+
+
+def give_default_model(provider: Provider) -> None:
+    """So that an agent that names no model can be published. A server that is not running yet gets none."""
+    try:
+        model = default_model(provider)
+    except MusterError:
+        return
+    if model:
+        provider.default_model = model
+        provider.save(update_fields=["default_model"])

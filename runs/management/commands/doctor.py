@@ -12,8 +12,10 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from agents import available_models, tables
+from agents.missing_settings import list_missing_settings
 from agents.models import Provider
 from functions.sandbox import selftest
+from plumbing.release import VERSION, release
 from runs.models.figures import site
 from runs.queue import carriers, job_leases
 from runs.worker.ticker import TICKS
@@ -43,6 +45,7 @@ class Command(BaseCommand):
             **check_tables(),
             "carrier": check_carrier(),
             **servers(),
+            **check_settings(),
             "ticker": ticker(),
             "versions": list_versions(),
         }
@@ -80,7 +83,8 @@ def check_tables() -> dict[str, Any]:
     if differences:
         return {"tables": {"ok": False, "problem": tables.problem(differences), "hint": tables.way_out()}}
     if waiting:
-        problem = f"migrations are not applied: {', '.join(waiting)}"
+        others = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        problem = f"migrations are not applied: {waiting[0]}{others}"
         hint = "Run manage.py init_db, or start everything with `make run`."
         return {"tables": {"ok": False, "problem": problem, "hint": hint}}
     return {"tables": {"ok": True}}
@@ -115,6 +119,17 @@ def servers() -> dict[str, Any]:
         return {}
 
 
+def check_settings() -> dict[str, Any]:
+    """Settings of an earlier start that are not there now."""
+    try:
+        missing = list_missing_settings()
+    except DatabaseError:
+        return {}
+    if missing:
+        return {"settings": {"ok": False, "problem": " ".join(missing)}}
+    return {"settings": {"ok": True}}
+
+
 def providers() -> dict[str, Any]:
     """What the default models of the site's own providers can do: four short requests each."""
     rows = Provider.objects.filter(owner=None, enabled=True).exclude(kind=Provider.Kind.OFFLINE).order_by("name")
@@ -132,7 +147,13 @@ def describe_trial(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "django": django.get_version(), "kernel": platform.release()}
+    return {
+        "muster": VERSION,
+        "release": release(),
+        "python": platform.python_version(),
+        "django": django.get_version(),
+        "kernel": platform.release(),
+    }
 
 
 def milliseconds_since(began: float) -> float:

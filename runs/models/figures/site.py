@@ -163,10 +163,16 @@ def backup() -> dict[str, Any]:
     """The age of the latest one that `manage.py backup` made; a site may be backed up in another way."""
     event = AuditEvent.objects.filter(action="backup.made").order_by("-at").first()
     if event is None:
-        return {"ok": True, "latest": "none by manage.py backup"}
+        return part(not holds_old_data(), "Run manage.py backup from a timer.", latest="none by manage.py backup")
     age = clock.near() - event.at
     hours = round(age.total_seconds() / 3600, 1)
     return part(age < BACKUP_AGE, "Run manage.py backup from a timer.", hours=hours)
+
+
+def holds_old_data() -> bool:
+    """Whether the site has run for longer than a backup may be old: a new one has nothing to lose yet."""
+    first = AuditEvent.objects.order_by("at").first()
+    return first is not None and clock.near() - first.at >= BACKUP_AGE
 
 
 def check_site_hold() -> dict[str, Any]:

@@ -39,7 +39,9 @@ class Command(BaseCommand):
         self.stdout.write("The site is on hold: nothing runs, starts or is delivered until `manage.py resume`.")
 
     def try_out(self, path: Path) -> None:
+        settings.DATA_DIR.mkdir(parents=True, exist_ok=True, mode=0o700)
         with database_at_hand(), Archive(path) as archive, TemporaryDirectory(dir=settings.DATA_DIR) as room:
+            restoring.require_known_migrations(archive.manifest)
             making.prove(archive, Path(room))
             manifest = archive.manifest
-            self.stdout.write(f"Ok: {manifest.rows} rows, {len(manifest.files)} files.")
+            self.stdout.write(f"Ok: {manifest.rows} rows, {len(manifest.files)} files, of Muster {manifest.version}.")

@@ -62,6 +62,8 @@ def test_init_db_gives_the_starters_the_model_of_the_local_server(db, settings, 
         call_command("init_db", verbosity=0)
     found = set(Agent.objects.values_list("provider__name", "model_name"))
     assert found == {("local", "stub")}
+    # An agent of the person's own that names no model can be published too.
+    assert Provider.objects.get(name="local").default_model == "stub"
 
 
 def test_init_db_says_in_one_line_that_the_local_server_is_not_there(db, settings, monkeypatch):

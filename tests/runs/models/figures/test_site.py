@@ -49,6 +49,14 @@ def test_a_database_that_lets_a_stopped_process_hold_up_others_is_named():
     assert not site.transactions()["ok"] and "ALTER DATABASE" in site.transactions()["hint"]
 
 
+def test_a_site_that_is_old_and_was_never_backed_up_is_named():
+    first = AuditEvent.objects.create(action="agent.created", subject_kind="agent")
+    assert site.backup()["ok"]
+    AuditEvent.objects.filter(pk=first.pk).update(at=timezone.now() - timedelta(days=3))
+    assert not site.backup()["ok"]
+    assert "manage.py backup" in site.backup()["hint"]
+
+
 def test_an_old_backup_and_a_hold_are_named():
     assert site.backup() == {"ok": True, "latest": "none by manage.py backup"}
     made = AuditEvent.objects.create(action="backup.made", subject_kind="site")
@@ -64,4 +72,12 @@ def test_doctor_shows_every_part(monkeypatch):
         SiteHold.objects.create(snapshot_at=timezone.now(), reason="restored from a backup")
         call_command("doctor", "--json", stdout=told)
     report = json.loads(told.getvalue())
-    assert set(site.report_site()) | {"carrier", "database", "sandbox", "tables", "ticker", "versions"} == set(report)
+    assert set(site.report_site()) | {
+        "carrier",
+        "database",
+        "sandbox",
+        "settings",
+        "tables",
+        "ticker",
+        "versions",
+    } == set(report)
