@@ -28,6 +28,7 @@ export class ToolCard {
     this.inside = make("div", {}, label(gettext("Arguments")), json(given));
     const summary = make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ? word(kind) : "" }), this.pill, this.took);
     this.element = make("details", { className: "call", id: `call-${id}` }, summary, this.inside);
+    this.element.dataset.kind = kind ?? "";
     this.run = run;
   }
 
@@ -111,6 +112,7 @@ export class ApprovalCard {
       if (this.note.value.trim()) body.note = this.note.value.trim();
       if (decision === "approve" && JSON.stringify(edited) !== JSON.stringify(this.asked.arguments)) body.arguments = edited;
       await api(`approvals/${this.asked.id}`, { method: "POST", body });
+      document.dispatchEvent(new CustomEvent("decided"));
     } catch (error) { this.wrong.textContent = /** @type {Error} */ (error).message; }
   }
 

@@ -100,6 +100,20 @@ function frameCode(fragment) {
   }
 }
 
+/** “- [ ] …” and “- [x] …” as boxes that nobody can tick: the list is a part of the answer. @param {DocumentFragment} fragment */
+function drawTasks(fragment) {
+  for (const item of fragment.querySelectorAll("li")) {
+    const first = item.firstChild instanceof HTMLParagraphElement ? item.firstChild.firstChild : item.firstChild;
+    const mark = first instanceof Text ? /^\s*\[([ xX])\]\s/.exec(first.data) : null;
+    if (!mark || !first) continue;
+    /** @type {Text} */ (first).data = /** @type {Text} */ (first).data.slice(mark[0].length);
+    const isDone = mark[1] !== " ";
+    const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: isDone, disabled: true, ariaLabel: isDone ? gettext("done") : gettext("open") });
+    first.before(box, " ");
+    item.classList.add("task");
+  }
+}
+
 /**
  * @param {string} text Markdown
  * @returns {DocumentFragment}
@@ -109,6 +123,7 @@ export function renderMarkdown(text) {
   template.innerHTML = parser.render(text).trim();
   const fragment = document.importNode(template.content, true);
   for (const block of fragment.children) if (block.tagName !== "PRE") /** @type {HTMLElement} */ (block).dir = "auto"; // each in the direction of its letters
+  drawTasks(fragment);
   frameCode(fragment);
   setMath(fragment);
   return fragment;
