@@ -184,7 +184,7 @@ async function find() {
   const response = await reach(url.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!response?.ok || mine !== typed) return;
   const drawn = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("#history .lists");
-  if (drawn && mine === typed) lists.replaceChildren(...drawn.childNodes);
+  if (drawn && mine === typed && !menu?.matches(":popover-open")) lists.replaceChildren(...drawn.childNodes);
 }
 
 search?.addEventListener("input", find);

@@ -16,6 +16,12 @@ import { gettext, word } from "./texts.js";
 // Usually a worker takes a run at once.
 const PATIENCE_MS = 5000;
 
+/** What people call an agent, if the page has a picker that knows. @param {string} agent */
+function labelOf(agent) {
+  const option = /** @type {HTMLElement | null} */ (document.querySelector(`#agent-options [data-name="${CSS.escape(agent)}"]`));
+  return option?.dataset.label ?? agent;
+}
+
 export class RunView {
   /** @param {HTMLElement} element @param {{run?: string | null, isReplay?: boolean, reply?: string}} [about] `reply`: its stored text */
   constructor(element, { run = null, isReplay = false, reply = "" } = {}) {
@@ -140,7 +146,7 @@ export class RunView {
 
   /** @param {{agent: string, reason?: string}} routed */
   run_routed({ agent, reason }) {
-    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent, reason: reason ? `: ${routeReason(reason)}` : "" }) }));
+    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent: labelOf(agent), reason: reason ? `: ${routeReason(reason)}` : "" }) }));
   }
 
   /** @param {{waiting_for?: string}} waiting */
@@ -212,7 +218,7 @@ export class RunView {
   /** @param {{run: string, agent?: string, chain?: string}} child */
   child_started({ run, agent, chain }) {
     this.hasChildren = true;
-    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ?? chain ?? gettext("Another agent") })} `, make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open its run") })));
+    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ? labelOf(agent) : chain ?? gettext("Another agent") })} `, make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open its run") })));
   }
 
   /** @param {{status: string, error?: any, reply?: any, usage?: any, is_cut?: boolean}} finished */

@@ -209,9 +209,10 @@ def test_conversations_are_listed_renamed_pinned_and_deleted_and_an_answer_is_ra
     assert serious(page) == []
     picture(page, "chat-history-phone")
     page.fill("#find", f"{word} again")
+    wait_on(page, lambda: page.locator("#history .lists li").count() == 1)
     page.on("dialog", lambda dialog: dialog.accept())
     choose_for_item(page, word, "Delete")
-    page.locator("#conversations li").wait_for(state="detached")
+    page.locator("#history li", has_text=word).wait_for(state="detached")
 
 
 @pytest.mark.firefox

@@ -11,6 +11,7 @@ from .chat import choose_for_item, create_agent, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
 WIDTHS = [1440, 1024, 390]
+NOBODY = "019a0000-0000-7000-8000-000000000000"
 TASKS = "## To do\n\n- [x] Weigh the box\n- [ ] Send the **box**\n"
 
 
@@ -29,7 +30,7 @@ def window(width, height=800):
 def test_what_opens_in_the_chat_lies_inside_the_window(width, open_page, agent, model):
     model.script(says("Written."))
     page = open_page(f"/playground/?agent={agent}", window(width))
-    page.get_by_role("button", name="A letter").click()
+    page.get_by_role("button", name="A letter", exact=True).click()
     page.locator(".say.assistant", has_text="Written.").wait_for()
 
     page.locator(".agent-button").click()
@@ -142,3 +143,15 @@ def test_a_conversation_that_is_read_later_is_formatted(open_page, agent, model)
     page.locator(".say.assistant strong", has_text="box").wait_for()
     assert page.locator(".say.assistant li.task input").count() == 2
     assert serious(page) == []
+
+
+def test_a_message_that_no_worker_takes_says_so(open_page, agent):
+    page = open_page(f"/playground/?agent={agent}", window(1024))
+    stream = {"Content-Type": "text/event-stream", "Muster-Run": NOBODY, "Muster-Session": NOBODY}
+    page.route("**/messages", lambda route: route.fulfill(headers=stream, body=": waits\n\n"))
+    page.route("**/stream", lambda route: route.fulfill(headers=stream, body=": waits\n\n"))
+    page.route("**/status", lambda route: route.fulfill(json={"notice": "", "has_worker": False}))
+    send(page, "Is anybody there?")
+    page.get_by_text("No worker is running").wait_for()
+    page.route("**/status", lambda route: route.fulfill(json={"notice": "", "has_worker": True}))
+    page.get_by_text("Waiting for a free worker").wait_for()
