@@ -88,12 +88,12 @@ def find_free_name(model: Any, owner: Any, display_name: str, *, separator: str 
     A name in letters that nobody transliterates becomes that of its kind, such as agent-2.
     """
     # Room for a number behind it.
-    made = make_technical_name(display_name[:NAME_LENGTH], separator=separator, length=56)
-    base = made or make_technical_name(kind_name(model), separator=separator)
-    taken = set(model.objects.filter(owner=owner, name__startswith=base).values_list("name", flat=True)) | RESERVED
+    transliterated = make_technical_name(display_name[:NAME_LENGTH], separator=separator, length=56)
+    base = transliterated or make_technical_name(kind_name(model), separator=separator)
+    used_names = set(model.objects.filter(owner=owner, name__startswith=base).values_list("name", flat=True)) | RESERVED
     name = base
     number = 1
-    while name in taken:
+    while name in used_names:
         number += 1
         name = f"{base}{separator}{number}"
     return name

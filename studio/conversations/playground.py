@@ -14,6 +14,7 @@ from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
 from ..base import parse_small_number, read_uuid, render_shell_page, require_login
+from ..display_names import find_display_names
 from . import conversation
 from .sessions import find_session
 
@@ -59,6 +60,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         find=find_words,
         history=history,
         folders=conversation.folders(listed),
+        display_names=find_display_names(user),
         may_share=settings.SHARED_LINKS,
         shared=shared_now(session),
         upload_bytes=settings.FILE_BYTES,
