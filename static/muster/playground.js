@@ -23,7 +23,8 @@ const talk = /** @type {HTMLElement} */ (document.getElementById("talk"));
 const NEAR = 120;
 let follows = true;
 
-function toEnd() { talk.scrollTop = talk.scrollHeight; }
+// The cards of an empty chat are read from their beginning.
+function toEnd() { if (talk.querySelector(".stream > *")) talk.scrollTop = talk.scrollHeight; }
 
 function keepEndInView() {
   let last = talk.scrollTop;

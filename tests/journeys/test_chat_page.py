@@ -53,6 +53,13 @@ def test_what_opens_in_the_chat_lies_inside_the_window(width, open_page, agent, 
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
+def test_the_cards_of_an_empty_chat_are_seen_from_the_first_one_on(open_page, agent):
+    page = open_page("/playground/", window(390, 600))
+    page.locator("[data-send]:enabled").wait_for()
+    assert_inside_window(page, ".hello strong")
+    assert_inside_window(page, ".agent-card")
+
+
 def test_the_head_of_a_phone_is_one_row(open_page, agent):
     page = open_page(f"/playground/?agent={agent}", window(390))
     page.locator(".agent-button", has_text="Schreibstube").wait_for()
