@@ -71,7 +71,7 @@ MENU: list[tuple[Any, list[tuple[Any, str]]]] = [
             (later("Users"), "agents.user"),
             (later("Roles"), "auth.group"),
             (later("Teams"), "agents.team"),
-            (later("Keys"), "agents.apikey"),
+            (later("API keys"), "agents.apikey"),
             (later("Secrets"), "agents.secret"),
             (later("Budgets"), "runs.budget"),
             (later("Chats for visitors"), "runs.embed"),

@@ -127,9 +127,9 @@ def live(row: StoredFunction, draft: Definition) -> Definition:
     if row.published is None:
         return {}
     spec = row.published.spec
-    columns = {name: spec[name] for name in COLUMNS if name in spec}
+    # What is part of no version is as it is now.
+    columns = {name: spec.get(name, getattr(row, name)) for name in COLUMNS}
     columns["source"] = row.published.source
-    columns["is_deprecated"] = row.is_deprecated
     published = shorten_definition(columns)
     if published == draft:
         return {}

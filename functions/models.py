@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as later
 from uuid_utils.compat import uuid7
 
 from agents.models import Tool
+from agents.models.display import Displayed, display_name_option, icon_option
 from agents.models.options import between, option
 from agents.models.team import Owned, OwnedQuerySet, check_name, one_name_per_owner
 from agents.models.version import Version
@@ -17,7 +18,7 @@ from plumbing.stored_rows import StoredRow
 LARGEST = 2**31 - 1
 
 
-class StoredFunction(Owned):
+class StoredFunction(Displayed, Owned):
     class Reuse(models.TextChoices):
         NEVER = "never", "A new process for every call"
         RUN = "run", "One process for all calls of a run"
@@ -28,6 +29,8 @@ class StoredFunction(Owned):
 
     name = models.CharField(max_length=64, validators=[check_name])
     # fmt: off
+    display_name = display_name_option()
+    icon = icon_option()
     source = option(
         models.TextField(help_text="Python. The last top-level def is the entry unless you name one."), "",
         rest={

@@ -19,8 +19,9 @@ from agents.http.strict import (
 )
 from agents.http.version_serializers import AnyField, NumberedSerializer, PublishSerializer
 from agents.models import Tool
+from agents.models.display import DISPLAYED
 from agents.models.options import find_options
-from agents.serializers.owned import OWNED, OwnedSerializer
+from agents.serializers.owned import OWNED, DisplayedSerializer, OwnedSerializer
 from functions import store
 from functions.models import LARGEST, Execution, FunctionTest, FunctionVersion, StoredFunction
 
@@ -42,7 +43,8 @@ class RefusalSerializer(serializers.Serializer):
     field = serializers.CharField(required=False, help_text="The field with the problem; the source if absent.")
 
 
-class FunctionSerializer(OwnedSerializer):
+class FunctionSerializer(DisplayedSerializer):
+    separator = "_"
     effect = Choice(required=False, choices=Tool.Effect.choices)
     note = Text(write_only=True, required=False, allow_blank=True, max_length=500, help_text="Stored in the audit log.")
     expected = Text(
@@ -121,7 +123,7 @@ class FunctionSummarySerializer(OwnedSerializer):
 
     class Meta:
         model = StoredFunction
-        fields = ["name", "description", "effect", "is_pure", "is_deprecated", "published_version", *OWNED]
+        fields = ["name", *DISPLAYED, "description", "effect", "is_pure", "is_deprecated", "published_version", *OWNED]
 
 
 class DraftSerializer(FunctionSerializer):
@@ -135,6 +137,9 @@ class DraftSerializer(FunctionSerializer):
     class Meta(FunctionSerializer.Meta):
         fields = ["name", *BODY]
         validators: list[Any] = []
+
+    def add_name(self, data: Any) -> Any:
+        return data
 
     def validate_name(self, name: str) -> str:
         return name

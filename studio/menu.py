@@ -45,7 +45,7 @@ class Group:
 
 
 CHAT = Entry(later("Chat"), "talk", [
-    Page(later("Chat"), "playground"), Page(later("History"), "sessions"),
+    Page(later("Chat"), "playground"), Page(later("All conversations"), "sessions"),
     Page(later("Prompts"), "prompts"), Page(later("Files"), "files"),
 ])  # fmt: skip
 APPROVALS = Entry(later("Approvals"), "approvals", [Page(later("Approvals"), "approvals")])

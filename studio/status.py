@@ -7,6 +7,7 @@ import time
 from django.http import HttpRequest, JsonResponse
 from django.utils.translation import gettext as _
 
+from runs.models import Worker
 from runs.queue import carriers
 
 from .base import require_login
@@ -18,9 +19,12 @@ last_look: tuple[float, bool] = (float("-inf"), False)
 
 @require_login
 def status(request: HttpRequest) -> JsonResponse:
-    """{"notice"}: empty while all is well. The broker's own words are for administrators (`/readyz`)."""
+    """{"notice", "has_worker"}: the notice is empty while all is well. The broker's own words are for administrators
+    (`/readyz`).
+    """
     words = _("The queue cannot be reached. Pages work, and what you send is stored; runs start when it is back.")
-    return JsonResponse({"notice": words if is_broker_away() else ""})
+    notice = words if is_broker_away() else ""
+    return JsonResponse({"notice": notice, "has_worker": Worker.objects.alive().exists()})
 
 
 def is_broker_away() -> bool:

@@ -2,6 +2,7 @@
 
 import agents.fields
 import agents.models.provider
+import agents.models.display
 import agents.models.team
 import django.core.validators
 import django.db.models.deletion
@@ -56,6 +57,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('name', models.CharField(max_length=64, validators=[agents.models.team.check_name])),
+                ('display_name', models.CharField(blank=True, help_text='What people read instead of the name, in any language; empty: the name.', max_length=100, validators=[agents.models.display.check_display_name])),
+                ('icon', models.CharField(blank=True, help_text='An emoji, or one or two letters; empty: the first letter of its name.', max_length=16, validators=[agents.models.display.check_icon])),
                 ('description', models.TextField(blank=True, help_text='What it does, in one sentence; used by the router.')),
                 ('system_prompt', models.TextField(blank=True, help_text='Its instructions.')),
                 ('model_name', models.CharField(blank=True, help_text="For example gpt-5-mini; empty: the provider's default model.", max_length=100)),
@@ -180,6 +183,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
                 ('name', models.CharField(max_length=64, validators=[agents.models.team.check_name])),
+                ('display_name', models.CharField(blank=True, help_text='What people read instead of the name, in any language; empty: the name.', max_length=100, validators=[agents.models.display.check_display_name])),
+                ('icon', models.CharField(blank=True, help_text='An emoji, or one or two letters; empty: the first letter of its name.', max_length=16, validators=[agents.models.display.check_icon])),
                 ('description', models.TextField(blank=True)),
                 ('session', models.CharField(choices=[('step', "One for each agent's step"), ('run', 'One for the whole run, in which each step changes agent, tools and instructions')], default='step', max_length=4)),
                 ('strategy', models.CharField(choices=[('graph', 'Graph: steps follow their needs'), ('sequential', 'One after the other'), ('parallel', 'All at once'), ('router', 'The first whose condition holds')], default='graph', max_length=10)),

@@ -8,12 +8,13 @@ from django.utils.translation import gettext_lazy as later
 
 from agents.spec import Frozen, GrantSpec, ModelParams
 
+from .display import Displayed, display_name_option, icon_option
 from .options import between, option, spec_field
 from .provider import Provider
 from .team import Owned, make_cap, pool_label
 
 
-class AgentOptions(Owned):
+class AgentOptions(Displayed, Owned):
     """The options as columns. Those that AgentSpec has too are frozen in versions; the others take effect at once."""
 
     class SessionContext(models.TextChoices):
@@ -36,6 +37,8 @@ class AgentOptions(Owned):
         AUTO = "auto", "Its facts hold at once"
 
     # fmt: off
+    display_name = display_name_option("writing")
+    icon = icon_option("writing")
     description = option(
         models.TextField(blank=True, help_text="What it does, in one sentence; used by the router."), "", "writing",
         later("What it does"), later("One sentence. People, the router and other agents choose by it."),

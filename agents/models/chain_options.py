@@ -4,11 +4,12 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as later
 
+from .display import Displayed, display_name_option, icon_option
 from .options import between, option
 from .team import Owned, pool_label
 
 
-class ChainOptions(Owned):
+class ChainOptions(Displayed, Owned):
     class Strategy(models.TextChoices):
         GRAPH = "graph", "Graph: steps follow their needs"
         SEQUENTIAL = "sequential", "One after the other"
@@ -20,6 +21,8 @@ class ChainOptions(Owned):
         RUN = "run", "One for the whole run, in which each step changes agent, tools and instructions"
 
     # fmt: off
+    display_name = display_name_option("settings")
+    icon = icon_option("settings")
     description = option(
         models.TextField(blank=True), "", "settings", later("What it does"),
         later("One sentence. People and agents choose by it."), rest={"max_length": 10_000},

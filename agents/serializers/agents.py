@@ -22,7 +22,7 @@ from agents.models.hook import LIMIT
 from agents.models.options import find_options
 from agents.models.tool import MOST_GRANTS
 
-from .owned import OWNED, OptionSerializer, OwnedSerializer, find_by_name
+from .owned import OWNED, DisplayedSerializer, OptionSerializer, find_by_name
 
 WHEN = {"message": "message_in", "before_call": "before_tool", "after_call": "after_tool", "reply": "message_out"}
 
@@ -80,7 +80,7 @@ class HookEntrySerializer(OptionSerializer):
         list_serializer_class = HooksSerializer
 
 
-class AgentSerializer(OwnedSerializer):
+class AgentSerializer(DisplayedSerializer):
     provider = Text(max_length=64, source="provider.name", help_text="Name of a provider that you can use.")
     model_params = ModelParamsSerializer(required=False)
     variables = VariablesField(required=False)

@@ -10,6 +10,7 @@ from rest_framework.fields import empty
 from agents.exceptions import Conflict, Forbidden, NotFound
 from agents.http.strict import OptionalSchemaField, StrictModelSerializer, Text, Words
 from agents.models import Team
+from agents.models.display import find_free_name
 from agents.models.options import find_control
 from agents.models.team import kind_name
 from agents.sharing import carry, check_share
@@ -98,6 +99,27 @@ class OwnedSerializer(OptionSerializer):
 
     def create(self, validated: dict[str, Any]) -> Any:
         return super().create({"owner": self.context["request"].user, **validated})
+
+
+class DisplayedSerializer(OwnedSerializer):
+    """A row with a display name, from which its name is made if the body of a new one has none."""
+
+    name = Text(max_length=64, required=False, help_text="Left out, it is made from `display_name`.")
+    # Between the words of a name that is made.
+    separator = "-"
+
+    def run_validation(self, data: Any = empty) -> Any:
+        return super().run_validation(self.add_name(data))
+
+    def add_name(self, data: Any) -> Any:
+        if not isinstance(data, dict) or "name" in data or self.partial:
+            return data
+        display_name = data.get("display_name")
+        if self.instance is not None or not isinstance(display_name, str) or not display_name.strip():
+            raise serializers.ValidationError({"name": [self.fields["name"].error_messages["required"]]}, "required")
+        owner = self.context["request"].user
+        name = find_free_name(self.Meta.model, owner, display_name, separator=self.separator)
+        return {**data, "name": name}
 
 
 OWNED = ["owner", "team", "created_at", "updated_at"]

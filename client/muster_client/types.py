@@ -387,6 +387,8 @@ class FunctionError(TypedDict):
 
 class FunctionSummary(TypedDict):
     name: str
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     effect: NotRequired[str]
     is_pure: NotRequired[bool]
@@ -1239,6 +1241,8 @@ class TrialRequest(TypedDict):
 
 class TryRequest(TypedDict):
     name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     source: str
     description: NotRequired[str]
     entry: NotRequired[str]
@@ -1639,6 +1643,8 @@ class Document(TypedDict):
 
 class DraftRequest(TypedDict):
     name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     source: str
     description: NotRequired[str]
     entry: NotRequired[str]
@@ -1794,7 +1800,9 @@ class FoundPiece(TypedDict):
 
 
 class Function(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     source: str
     description: NotRequired[str]
     entry: NotRequired[str]
@@ -1826,7 +1834,9 @@ class Function(TypedDict):
 
 
 class FunctionRequest(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     source: str
     description: NotRequired[str]
     entry: NotRequired[str]
@@ -2308,6 +2318,8 @@ class Part(TypedDict):
 
 class PatchedAgentRequest(TypedDict):
     name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     system_prompt: NotRequired[str]
     provider: NotRequired[str]
@@ -2342,6 +2354,8 @@ class PatchedAgentRequest(TypedDict):
 
 class PatchedChainRequest(TypedDict):
     name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
     session: NotRequired[Literal["step", "run"]]
@@ -2370,6 +2384,8 @@ class PatchedConnectionRequest(TypedDict):
 
 class PatchedFunctionRequest(TypedDict):
     name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     source: NotRequired[str]
     description: NotRequired[str]
     entry: NotRequired[str]
@@ -2949,7 +2965,9 @@ class Work(TypedDict):
 
 
 class Agent(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     system_prompt: NotRequired[str]
     provider: str
@@ -2988,7 +3006,9 @@ class Agent(TypedDict):
 
 
 class AgentRequest(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     system_prompt: NotRequired[str]
     provider: str
@@ -3031,7 +3051,9 @@ class Answer(TypedDict):
 
 
 class Chain(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
     session: NotRequired[Literal["step", "run"]]
@@ -3054,7 +3076,9 @@ class Chain(TypedDict):
 
 
 class ChainRequest(TypedDict):
-    name: str
+    name: NotRequired[str]
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
     description: NotRequired[str]
     strategy: NotRequired[Literal["graph", "sequential", "parallel", "router"]]
     session: NotRequired[Literal["step", "run"]]

@@ -39,7 +39,7 @@ MIDDLEWARE = [
     "corsheaders.middleware.CorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.content_policy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.static_files.StaticFiles",
     "config.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
     "config.middleware.Csrf",

@@ -15,7 +15,7 @@ from agents.models.chain import read_step
 from agents.models.chain_targets import Targets
 from agents.models.options import find_options
 from agents.models.tool import MOST_GRANTS
-from agents.serializers.owned import OWNED, OwnedSerializer
+from agents.serializers.owned import OWNED, DisplayedSerializer
 from runs.models import StepRun
 
 from .messages import PriorityField
@@ -100,7 +100,7 @@ class ProblemSerializer(serializers.Serializer):
     hint = serializers.CharField(allow_blank=True)
 
 
-class ChainSerializer(OwnedSerializer):
+class ChainSerializer(DisplayedSerializer):
     steps = StepsField(required=False)
     grants = GrantSerializer(  # type: ignore[call-arg]
         many=True, required=False, max_length=MOST_GRANTS, help_text="Default: one for each tool that a step names."

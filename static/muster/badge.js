@@ -28,6 +28,7 @@ function show(open) {
 
 setInterval(look, EVERY_MS);
 document.addEventListener("visibilitychange", look);
+document.addEventListener("decided", look);
 
 // The inbox itself: what came since is shown with a link, so that nothing that is being typed is lost.
 document.addEventListener("approvals", (event) => {

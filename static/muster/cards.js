@@ -16,6 +16,15 @@ const json = (value) => make("pre", { className: "json", textContent: typeof val
 /** @param {number} ms */
 const duration = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${fixed(ms / 1000, 1)} s`);
 
+/** @type {Record<string, string>} what people call tools, if the page says so */
+const DISPLAY_NAMES = JSON.parse(document.getElementById("display-names")?.textContent ?? "{}");
+
+/** The display name with the technical one beside it, since others may have a row of that name. @param {string} name */
+function nameTool(name) {
+  const label = DISPLAY_NAMES[name];
+  return label ? [make("b", { textContent: label }), make("code", { className: "small soft", textContent: name })] : [make("b", { textContent: name })];
+}
+
 export class ToolCard {
   /** @param {{id: string, name: string, arguments: any, kind?: string}} called @param {string | null} run */
   constructor({ id, name, arguments: given, kind }, run) {
@@ -26,8 +35,9 @@ export class ToolCard {
     this.pill = make("span", { className: "pill running", textContent: gettext("running") });
     this.took = make("span", { className: "small soft" });
     this.inside = make("div", {}, label(gettext("Arguments")), json(given));
-    const summary = make("summary", {}, make("b", { textContent: name }), make("span", { className: "small soft", textContent: kind ? word(kind) : "" }), this.pill, this.took);
+    const summary = make("summary", {}, ...nameTool(name), make("span", { className: "small soft", textContent: kind ? word(kind) : "" }), this.pill, this.took);
     this.element = make("details", { className: "call", id: `call-${id}` }, summary, this.inside);
+    this.element.dataset.kind = kind ?? "";
     this.run = run;
   }
 
@@ -76,7 +86,7 @@ export class ApprovalCard {
     this.forNote = [make("label", { htmlFor: `ask-note-${id}`, className: "small", textContent: gettext("Note") }), this.note];
     this.buttons = make("div", { className: "row" }, this.yes, no);
     this.element = make("div", { className: "ask", role: "group", ariaLabel: gettext("Approval of %(tool)s", { tool }) },
-      make("p", {}, make("strong", { textContent: tool }), effect ? ` (${word(effect)})` : "", " ", this.needs, " ", time, "."),
+      make("p", {}, ...nameTool(tool), effect ? ` (${word(effect)})` : "", " ", this.needs, " ", time, "."),
       this.why, ...origins(findings),
       make("label", { htmlFor: `ask-${id}`, className: "small", textContent: gettext("Arguments") }), this.field,
       ...this.forNote, this.wrong, this.buttons);
@@ -111,6 +121,7 @@ export class ApprovalCard {
       if (this.note.value.trim()) body.note = this.note.value.trim();
       if (decision === "approve" && JSON.stringify(edited) !== JSON.stringify(this.asked.arguments)) body.arguments = edited;
       await api(`approvals/${this.asked.id}`, { method: "POST", body });
+      document.dispatchEvent(new CustomEvent("decided"));
     } catch (error) { this.wrong.textContent = /** @type {Error} */ (error).message; }
   }
 

@@ -4,7 +4,7 @@ import { atField } from "./problems.js";
 import { sitePath } from "./site.js";
 
 /** What a copy takes along: all that a person can write, except for the name and the team. */
-const LEFT = new Set(["name", "owner", "team", "published_version", "created_at", "updated_at", "enabled"]);
+const LEFT = new Set(["name", "display_name", "owner", "team", "published_version", "created_at", "updated_at", "enabled"]);
 
 /** @param {"agents" | "chains"} kind in the API and in the addresses of pages @param {HTMLElement | null} element its form, if it is on the page */
 export function creation(kind, element) {
@@ -14,6 +14,7 @@ export function creation(kind, element) {
     for (const place of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll("[data-wrong]"))) place.hidden = true;
     for (const input of element.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
     const typed = Object.fromEntries([...new FormData(element)].map(([name, value]) => [name, String(value).trim()]));
+    if (!typed.name && typed.display_name) delete typed.name; // the server makes it from what people read
     try {
       const copied = element.dataset.from ? await contents(kind, element.dataset.from) : {};
       const made = await api(`${kind}/`, { method: "POST", body: { ...copied, ...typed } });

@@ -1,4 +1,5 @@
 // A thumb and a note on a run's answer, kept on the run.
+import { iconButton } from "./icons.js";
 import { api, make, tell } from "./page.js";
 import { gettext } from "./texts.js";
 
@@ -13,8 +14,8 @@ export function feedbackLine(run, given = null) {
   const save = make("button", { type: "button", className: "quiet small", textContent: gettext("Save note"), hidden: true });
   const path = `runs/${run}/feedback`;
 
-  const thumbs = [["up", gettext("Good")], ["down", gettext("Bad")]].map(([value, words]) => {
-    const thumb = make("button", { type: "button", className: "quiet small", textContent: words, onclick: () => rate(rating === value ? "" : value) });
+  const thumbs = [["up", "good", gettext("Good")], ["down", "bad", gettext("Bad")]].map(([value, picture, words]) => {
+    const thumb = iconButton(picture, words, () => rate(rating === value ? "" : value));
     thumb.dataset.rating = value;
     return thumb;
   });

@@ -3,6 +3,7 @@ import { make } from "./page.js";
 import { gettext } from "./texts.js";
 
 const LISTS = ["allowed_imports", "allowed_hosts", "secrets"];
+const DISPLAYED = ["display_name", "icon"];
 const NUMBERS = ["timeout", "memory_limit"];
 
 /** @param {string} text @returns {string[]} */
@@ -19,6 +20,7 @@ export class FunctionSettings {
   /** The settings that this page edits. @returns {Record<string, any>} */
   read() {
     const found = /** @type {Record<string, any>} */ ({ effect: this.field("effect").value });
+    for (const name of DISPLAYED) found[name] = this.field(name).value.trim();
     for (const name of LISTS) found[name] = words(this.field(name).value);
     for (const name of NUMBERS) if (this.field(name).value) found[name] = Number(this.field(name).value);
     return found;

@@ -96,9 +96,18 @@ export async function copy(text, button) {
     field.remove();
     button.focus();
   }
+  if (button.querySelector(".icon")) return void showCopied(button);
   button.dataset.before ??= button.textContent ?? "";
   button.textContent = gettext("Copied");
   setTimeout(() => { button.textContent = button.dataset.before ?? ""; }, 1200);
+}
+
+/** On a button that is an icon. @param {HTMLElement} button */
+function showCopied(button) {
+  button.dataset.before ??= button.ariaLabel ?? "";
+  button.ariaLabel = gettext("Copied");
+  button.classList.add("done");
+  setTimeout(() => { button.ariaLabel = button.dataset.before ?? ""; button.classList.remove("done"); }, 1200);
 }
 
 /**

@@ -4,6 +4,7 @@ import { converse, watch } from "./sse.js";
 import { filesOf, sentFiles } from "./attached.js";
 import { Attachments, named } from "./attachments.js";
 import { parseExactly } from "./numbers.js";
+import { copyButton, iconButton } from "./icons.js";
 import { csrf, make, problem, reach, tell, api } from "./page.js";
 import { renderMarkdown } from "./markdown.js";
 import { pickPrompts } from "./prompts.js";
@@ -22,7 +23,8 @@ const talk = /** @type {HTMLElement} */ (document.getElementById("talk"));
 const NEAR = 120;
 let follows = true;
 
-function toEnd() { talk.scrollTop = talk.scrollHeight; }
+// The cards of an empty chat are read from their beginning.
+function toEnd() { if (talk.querySelector(".stream > *")) talk.scrollTop = talk.scrollHeight; }
 
 function keepEndInView() {
   let last = talk.scrollTop;
@@ -43,7 +45,11 @@ class Column {
     this.element = element;
     this.stream = /** @type {HTMLElement} */ (element.querySelector(".stream"));
     this.agent = /** @type {HTMLInputElement} */ (element.querySelector("[data-agent]"));
-    this.version = /** @type {HTMLInputElement} */ (element.querySelector("[data-version]"));
+    if (!this.agent) { // one column: both stand in the head of the page
+      this.agent = /** @type {HTMLInputElement} */ (document.querySelector(".head [data-agent]"));
+      this.version = document.querySelector(".head [data-version]");
+    }
+    this.version = /** @type {HTMLInputElement | null} */ (element.querySelector("[data-version]"));
     this.session = element.dataset.session || null;
     /** @type {Set<string>} */
     this.running = new Set();
@@ -69,7 +75,11 @@ class Column {
       const view = new RunView(this.answersOf(turn), { run, isReplay: true, reply: said.map((one) => one.textContent).at(-1) ?? "" });
       for (const event of events) view.show(event);
       this.addAgain(turn);
-    } else for (const one of said) one.replaceChildren(renderMarkdown(one.textContent ?? ""));
+    } else {
+      const texts = said.map((one) => one.textContent ?? "");
+      for (const [place, one] of said.entries()) one.replaceChildren(renderMarkdown(texts[place]));
+      if (texts.length) turn.append(make("div", { className: "small soft facts-line" }, copyButton(gettext("Copy the answer"), () => texts.join("\n\n"))));
+    }
   }
 
   /** Those before the first one on the page, above it; what is being read stays where it is. */
@@ -133,7 +143,8 @@ class Column {
     const name = this.agent.value.trim();
     const body = /** @type {Record<string, any>} */ ({ message: files.length ? named(message, files) : message });
     if (this.session) body.session = this.session;
-    if (name && this.version.value.trim()) body.version = Number(this.version.value.trim());
+    const version = this.version?.value.trim();
+    if (name && version) body.version = Number(version);
     const path = name ? `agents/${encodeURIComponent(name)}/messages` : "messages";
     await this.during("", () => converse(path, body, {
       opened: ({ run, session }) => {
@@ -178,8 +189,9 @@ class Column {
     if (!user || verbs.querySelector("button") || !(turn.dataset.seq || turn.dataset.run)) return;
     const message = user.dataset.text ?? "";
     verbs.append(
-      make("button", { className: "quiet small", type: "button", textContent: gettext("Retry from here"), onclick: () => this.retry(turn, message) }),
-      make("button", { className: "quiet small", type: "button", textContent: gettext("Edit"), onclick: () => this.edit(turn, message) }));
+      copyButton(gettext("Copy the message"), () => message),
+      iconButton("again", gettext("Retry from here"), () => this.retry(turn, message)),
+      iconButton("edit", gettext("Edit"), () => this.edit(turn, message)));
     user.after(verbs);
   }
 
@@ -189,9 +201,9 @@ class Column {
     const facts = turn.querySelector(".facts-line");
     if (!user || !facts || facts.querySelector("[data-again]")) return;
     const message = user.dataset.text ?? "";
-    const again = make("button", { className: "quiet small", type: "button", textContent: gettext("Regenerate"), onclick: () => this.retry(turn, message) });
+    const again = iconButton("again", gettext("Regenerate"), () => this.retry(turn, message));
     again.dataset.again = "";
-    facts.append(again);
+    facts.insertBefore(again, facts.querySelector(".run-link"));
   }
 
   /** A new session with the messages before this one; the old one stays, and can be switched to. @param {HTMLElement} turn */
@@ -325,7 +337,7 @@ if (composer) {
   });
   text.addEventListener("keydown", (event) => {
     if (picker.isOpen()) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); composer.requestSubmit(); }
+    if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); composer.requestSubmit(); }
     if (event.key === "Escape") stopEditing();
   });
   for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-say]"))) button.addEventListener("click", () => { text.value = button.dataset.say ?? ""; composer.requestSubmit(); });

@@ -2,6 +2,7 @@
 // what is stored of an ended run.
 import { ApprovalCard, ToolCard, fileCard } from "./cards.js";
 import { feedbackLine } from "./feedback.js";
+import { copyButton, icon } from "./icons.js";
 import { renderMarkdown } from "./markdown.js";
 import { money, number } from "./numbers.js";
 import { api, make } from "./page.js";
@@ -12,6 +13,15 @@ import { Sources } from "./sources.js";
 import { TextSoFar } from "./textsofar.js";
 import { gettext, word } from "./texts.js";
 
+// Usually a worker takes a run at once.
+const PATIENCE_MS = 5000;
+
+/** What people call an agent, if the page has a picker that knows. @param {string} agent */
+function labelOf(agent) {
+  const option = /** @type {HTMLElement | null} */ (document.querySelector(`#agent-options [data-name="${CSS.escape(agent)}"]`));
+  return option?.dataset.label ?? agent;
+}
+
 export class RunView {
   /** @param {HTMLElement} element @param {{run?: string | null, isReplay?: boolean, reply?: string}} [about] `reply`: its stored text */
   constructor(element, { run = null, isReplay = false, reply = "" } = {}) {
@@ -19,6 +29,8 @@ export class RunView {
     this.run = run;
     this.isReplay = isReplay;
     this.reply = reply;
+    /** What a hook wrote instead of the model. */
+    this.replaced = "";
     /** @type {Map<number, {element: HTMLElement, so: TextSoFar, isDrawn: boolean}>} */
     this.turns = new Map();
     /** @type {Map<number, {inside: HTMLElement, so: TextSoFar}>} */
@@ -34,7 +46,10 @@ export class RunView {
     this.sources = new Sources();
     this.hasChildren = false;
     this.isOver = false;
-    if (!isReplay) this.think();
+    this.isStarted = isReplay;
+    if (isReplay) return;
+    this.think();
+    this.explainWait();
   }
 
   /** @param {{type: string, data: any}} event */
@@ -47,6 +62,18 @@ export class RunView {
   }
 
   think() { this.state(gettext("Thinking…"), "thinking"); }
+
+  /** Until a worker takes the run: why nothing happens. */
+  async explainWait() {
+    await new Promise((done) => setTimeout(done, PATIENCE_MS));
+    if (this.isStarted || this.isOver || !this.run || !this.status?.isConnected) return;
+    const answer = await fetch(sitePath("/status"), { headers: { Accept: "application/json" } }).catch(() => null);
+    const site = answer?.ok && !answer.redirected ? await answer.json() : {};
+    if (this.isStarted || this.isOver) return;
+    const words = site.has_worker === false ? gettext("No worker is running, so nothing answers yet. Your message is stored; an administrator of the site has to start a worker.") : gettext("Waiting for a free worker…");
+    this.state(words, "thinking");
+    this.explainWait();
+  }
 
   /** @param {string} words @param {string} [kind] */
   state(words, kind = "") {
@@ -112,11 +139,14 @@ export class RunView {
     if (!this.isReplay) this.state(gettext("The model did not answer: %(message)s", { message }));
   }
 
-  run_started() { if (!this.isReplay && !this.turns.size) this.think(); }
+  run_started() {
+    this.isStarted = true;
+    if (!this.isReplay && !this.turns.size) this.think();
+  }
 
   /** @param {{agent: string, reason?: string}} routed */
   run_routed({ agent, reason }) {
-    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent, reason: reason ? `: ${routeReason(reason)}` : "" }) }));
+    this.element.append(make("p", { className: "small soft", textContent: gettext("Routed to %(agent)s%(reason)s.", { agent: labelOf(agent), reason: reason ? `: ${routeReason(reason)}` : "" }) }));
   }
 
   /** @param {{waiting_for?: string}} waiting */
@@ -188,7 +218,7 @@ export class RunView {
   /** @param {{run: string, agent?: string, chain?: string}} child */
   child_started({ run, agent, chain }) {
     this.hasChildren = true;
-    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ?? chain ?? gettext("Another agent") })} `, make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open its run") })));
+    this.element.append(make("p", { className: "small soft" }, `${gettext("%(agent)s is working on it.", { agent: agent ? labelOf(agent) : chain ?? gettext("Another agent") })} `, make("a", { href: sitePath(`/runs/${run}/`), textContent: gettext("Open its run") })));
   }
 
   /** @param {{status: string, error?: any, reply?: any, usage?: any, is_cut?: boolean}} finished */
@@ -200,12 +230,33 @@ export class RunView {
     for (const { element } of this.turns.values()) element.classList.remove("live");
     this.showReply(this.reply || (isCut ? "" : reply?.text ?? ""));
     if (!this.sources.isEmpty) this.element.append(this.sources.element);
-    if (reply?.untrusted) this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
-    if (error) this.showError(error.message ?? word(status));
+    if (reply?.untrusted) this.warn();
+    if (status === "cancelled") this.element.append(make("p", { className: "small soft", textContent: gettext("Stopped.") }));
+    else if (error) this.showError(error.message ?? word(status));
     const words = [word(status), usage ? gettext("%(input_tokens)s + %(output_tokens)s tokens", { input_tokens: number(usage.input_tokens), output_tokens: number(usage.output_tokens) }) : "", Number(usage?.cost) ? money(usage.cost) : ""];
-    this.facts = make("div", { className: "small soft facts-line" }, words.filter(Boolean).join(" · "), " · ", make("a", { href: sitePath(`/runs/${this.run}/`), textContent: gettext("Run page") }));
+    const facts = words.filter(Boolean).join(" · ");
+    this.facts = make("div", { className: "small soft facts-line" });
+    if (this.text()) this.facts.append(copyButton(gettext("Copy the answer"), () => this.text()));
     this.feedback();
+    this.facts.append(
+      make("a", { className: "button quiet icon-button run-link", href: sitePath(`/runs/${this.run}/`), title: facts, ariaLabel: gettext("Run page") }, icon("info")),
+      make("span", { className: "facts-words", textContent: facts }));
     this.element.append(this.facts);
+  }
+
+  /** The whole answer, as Markdown. */
+  text() {
+    const written = [...this.turns.values()].map(({ so }) => so.text);
+    return [...written, this.replaced].filter(Boolean).join("\n\n");
+  }
+
+  /** Quietly, if nothing but the person's own files and documents can be meant. */
+  warn() {
+    const tools = /** @type {NodeListOf<HTMLElement>} */ ((this.element.closest(".stream") ?? this.element).querySelectorAll(".call"));
+    const isOwn = [...tools].every((card) => card.dataset.kind === "knowledge");
+    const isWhole = !this.element.closest(".stream")?.querySelector("a[data-earlier], .say.user[data-foreign]");
+    if (isOwn && isWhole) this.element.append(make("p", { className: "small soft", textContent: gettext("It read your files or documents and may repeat what they say.") }));
+    else this.element.append(make("p", { className: "note warning", textContent: gettext("This answer is based on untrusted content and may repeat its claims.") }));
   }
 
   /** An event has its texts in English; the run itself is answered in the language of the page. @param {string} message */
@@ -219,8 +270,10 @@ export class RunView {
   /** @param {{rating: string, note: string} | null} [given] */
   feedback(given = null) {
     if (!this.run || !this.facts) return;
-    this.facts.querySelector(".feedback")?.remove();
-    this.facts.append(feedbackLine(this.run, given));
+    const line = feedbackLine(this.run, given);
+    const before = this.facts.querySelector(".feedback");
+    if (before) before.replaceWith(line);
+    else this.facts.append(line);
   }
 
   /** A hook may have replaced what the model wrote. @param {string} text */
@@ -230,7 +283,10 @@ export class RunView {
     if (last && text.startsWith(last[1].so.text.replace(/…$/, ""))) {
       last[1].so.set(text);
       this.draw(last[0]);
-    } else this.element.append(make("div", { className: "say assistant" }, renderMarkdown(text)));
+    } else {
+      this.replaced = text;
+      this.element.append(make("div", { className: "say assistant" }, renderMarkdown(text)));
+    }
   }
 
   /** Runs below this one have events of their own. */

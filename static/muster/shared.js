@@ -1,4 +1,4 @@
-// A shared conversation: its answers are Markdown.
+// A conversation that is only read: its answers are Markdown.
 import { renderMarkdown } from "./markdown.js";
 
-for (const one of document.querySelectorAll(".say.assistant")) one.replaceChildren(renderMarkdown(one.textContent ?? ""));
+for (const one of document.querySelectorAll("[data-markdown]")) one.replaceChildren(renderMarkdown(one.textContent ?? ""));

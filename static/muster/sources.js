@@ -7,7 +7,8 @@ const PAGE = /^(?:\/[\w.~-]+)*\/collections\/[a-z0-9-]+\/documents\/[0-9a-f-]{36
 export class Sources {
   constructor() {
     this.list = make("ol");
-    this.element = make("section", { className: "small sources", ariaLabel: gettext("Sources") }, make("p", { className: "label", textContent: gettext("Sources") }), this.list);
+    this.count = make("span", { className: "soft" });
+    this.element = make("details", { className: "small sources" }, make("summary", {}, gettext("Sources"), " ", this.count), this.list);
     this.known = new Set();
   }
 
@@ -17,6 +18,7 @@ export class Sources {
     for (const { url, title } of Array.isArray(result?.results) ? result.results : [result ?? {}]) {
       if (typeof url !== "string" || !PAGE.test(url) || this.known.has(url)) continue;
       this.known.add(url);
+      this.count.textContent = String(this.known.size);
       this.list.append(make("li", {}, make("a", { href: url, textContent: String(title ?? url) })));
     }
   }

@@ -117,7 +117,7 @@ async function save() {
   const isNew = !bench.dataset.name;
   const body = /** @type {Record<string, any>} */ ({ ...settings.read(), ...settings.sharing(), source: source.value });
   const sent = edited();
-  if (isNew) body.name = nameField.value.trim();
+  if (isNew && (nameField.value.trim() || !body.display_name)) body.name = nameField.value.trim(); // else the server makes it
   wrong("name", "");
   try {
     const saved = await api(isNew ? "functions/" : path(), { method: isNew ? "POST" : "PATCH", body });
@@ -125,7 +125,7 @@ async function save() {
     stored = sent;
     showRefusals([]);
     tell(gettext("The draft is saved."), "success");
-    if (isNew) { history.replaceState(null, "", sitePath(`/functions/${saved.name}/`)); bench.dataset.name = saved.name; nameField.readOnly = true; }
+    if (isNew) { history.replaceState(null, "", sitePath(`/functions/${saved.name}/`)); bench.dataset.name = nameField.value = saved.name; nameField.readOnly = true; }
     return isNew ? "new" : "saved";
   } catch (error) {
     if (hasLines(error)) showRefusals(error.details);

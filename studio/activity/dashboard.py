@@ -58,7 +58,8 @@ def dashboard(request: HttpRequest) -> HttpResponse:
 
 
 def recent_runs(runs: QuerySet[Run]) -> list[Run]:
-    fields = ["agent__name", "chain_version__chain__name", "status", "waiting_for", "created_at", "trigger", "error"]
+    names = ["agent__name", "agent__display_name", "chain_version__chain__name", "chain_version__chain__display_name"]
+    fields = [*names, "status", "waiting_for", "created_at", "trigger", "error"]
     rows = runs.select_related("agent", "chain_version__chain").only("id", *fields)
     return list(rows.order_by("-pk")[:8])
 

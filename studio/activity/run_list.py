@@ -24,7 +24,8 @@ from ..base import PAGE, keyset, read_uuid, render_shell_page, require_login, se
 
 JOINS = ("agent", "chain_version__chain", "principal")
 SHOWN = (
-    "agent__name", "chain_version__chain__name", "principal__username", "status", "waiting_for", "created_at",
+    "agent__name", "agent__display_name", "chain_version__chain__name", "chain_version__chain__display_name",
+    "principal__username", "status", "waiting_for", "created_at",
     "finished_at", "trigger", "error", "input_tokens", "output_tokens", "cost", "root", "chain_version",
 )  # fmt: skip
 # Ids of several servers are not in the order of their commits.

@@ -196,9 +196,9 @@ def find_steps(run: Run) -> list[Bar]:
 
 
 def name_target(run: Run) -> str:
-    """The name of the agent or chain that a run is of."""
+    """What people call the agent or chain that a run is of."""
     if run.agent:
-        return run.agent.name
+        return run.agent.label
     if run.chain_version:
-        return run.chain_version.chain.name
+        return run.chain_version.chain.label
     return _("not routed yet")

@@ -15,6 +15,7 @@ from agents.exceptions import MusterError
 from agents.http.filters import filter_by_words
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent, StoredFile
+from knowledge.models import Collection, Document
 from runs.models import Artifact, Attachment
 
 from ..base import add_refusal_message, keyset, render_shell_page, require_login
@@ -54,14 +55,18 @@ def file_list(request: HttpRequest) -> HttpResponse:
 
 
 def mark_uses(files: list[Any]) -> None:
-    """The sessions that contain a file, and the run that made it. Two queries."""
+    """The sessions and collections that contain a file, and the run that made it. Three queries."""
     attachments = Attachment.objects.filter(file__in=files)
     sessions: dict[Any, set[Any]] = {}
     for file_id, session_id in attachments.values_list("file_id", "message__session_id"):
         sessions.setdefault(file_id, set()).add(session_id)
+    collections: dict[Any, dict[Any, Collection]] = {}
+    for document in Document.objects.filter(file__in=files).current().select_related("collection"):
+        collections.setdefault(document.file_id, {})[document.collection_id] = document.collection
     runs = dict(Artifact.objects.filter(file__in=files).values_list("file_id", "run_id"))
     for file in files:
         file.sessions = sorted(sessions.get(file.pk, ()))
+        file.collections = list(collections.get(file.pk, {}).values())
         file.run_id = runs.get(file.pk)
 
 

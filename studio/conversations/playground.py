@@ -7,18 +7,23 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from agents.exceptions import NotFound
+from agents.exceptions import Conflict, NotFound
 from agents.http import parsers
 from agents.models import Agent
 from runs.api.shares import SharedLinkSerializer
 from runs.models import Session, SharedLink
 
 from ..base import parse_small_number, read_uuid, render_shell_page, require_login
+from ..display_names import find_display_names
 from . import conversation
 from .sessions import find_session
 
-# Names in the agent field's list; others can be typed.
+# Agents in the picker; others can be typed.
 OFFERED = 200
+# Agents on the cards of an empty chat.
+CARDS = 9
+# The newest conversations, whose agents come first.
+RECENT = 60
 SHOWN = 200
 
 
@@ -26,8 +31,7 @@ SHOWN = 200
 def playground(request: HttpRequest) -> HttpResponse:
     """`?agent=` selects one, `?session=` continues a conversation, `?compare=1` shows two columns."""
     user = request.user
-    agents = Agent.objects.usable_by(user).published().select_related("published").order_by("name")
-    offered = list(agents.only("name", "description", "published__number")[:OFFERED])
+    offered = find_offered_agents(user)
     session = find_asked_session(request)
     agent_name = request.GET.get("agent", "")[:64]
     if not agent_name and session and session.agent:
@@ -45,7 +49,10 @@ def playground(request: HttpRequest) -> HttpResponse:
         "playground.html",
         _("Chat"),
         agents=offered,
+        cards=offered[:CARDS],
         agent=agent_name,
+        chosen=find_chosen_agent(user, agent_name),
+        may_type=len(offered) == OFFERED,
         session=session,
         turns=turns,
         earlier=earlier,
@@ -53,12 +60,22 @@ def playground(request: HttpRequest) -> HttpResponse:
         find=find_words,
         history=history,
         folders=conversation.folders(listed),
+        display_names=find_display_names(user),
         may_share=settings.SHARED_LINKS,
         shared=shared_now(session),
         upload_bytes=settings.FILE_BYTES,
         compare=bool(request.GET.get("compare")),
-        examples=find_examples(user, agent_name),
     )
+
+
+def find_offered_agents(user: Any) -> list[Agent]:
+    """The agents that this person may use: those of the newest conversations first, then by name."""
+    rows = Agent.objects.usable_by(user).published().order_by("name")
+    offered = list(rows.only("name", "display_name", "icon", "description", "examples")[:OFFERED])
+    sessions = Session.objects.visible_to(user).filter(agent__isnull=False).order_by("-pk")
+    recent = list(sessions.values_list("agent_id", flat=True)[:RECENT])
+    places = {pk: place for place, pk in reversed(list(enumerate(recent)))}
+    return sorted(offered, key=lambda agent: places.get(agent.pk, RECENT))
 
 
 def shared_now(session: Session | None) -> dict[str, Any] | None:
@@ -71,12 +88,13 @@ def shared_now(session: Session | None) -> dict[str, Any] | None:
     return dict(SharedLinkSerializer(link).data)
 
 
-def find_examples(user: Any, name: str) -> list[str]:
-    """Example messages of the agent with that name; empty if there is none."""
+def find_chosen_agent(user: Any, name: str) -> Agent | None:
+    """The published agent that the name means; None if there is none."""
     try:
-        return Agent.objects.published().named(user, name).examples[:3]
-    except NotFound:
-        return []
+        agent: Agent = Agent.objects.published().named(user, name)
+    except (NotFound, Conflict):
+        return None
+    return agent
 
 
 def find_asked_session(request: HttpRequest) -> Session | None:

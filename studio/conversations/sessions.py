@@ -31,7 +31,12 @@ def session_list(request: HttpRequest) -> HttpResponse:
     for session in sessions:
         session.message_count = counts.get(session.pk, 0)
     return render_shell_page(
-        request, "sessions.html", _("History"), sessions=sessions, older=older, search=" ".join(search.split())
+        request,
+        "sessions.html",
+        _("All conversations"),
+        sessions=sessions,
+        older=older,
+        search=" ".join(search.split()),
     )
 
 

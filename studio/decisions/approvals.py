@@ -34,6 +34,7 @@ from ..base import (
     require_login,
     translate_refusal,
 )
+from ..display_names import find_display_names
 from ..labels import render_label
 
 OPEN_SHOWN, DECIDED_SHOWN = 100, 30
@@ -60,6 +61,9 @@ def inbox(request: HttpRequest, failed: tuple[UUID, str, str] | None = None, sta
     ended = mine.exclude(status=Approval.Status.OPEN).select_related("decided_by").order_by("-pk")
     decided, _more = read_page(ended, DECIDED_SHOWN)
     decidable_count = sum(approval.may_decide for approval in waiting)
+    labels = find_display_names(request.user)
+    for approval in waiting:
+        approval.label = labels.get(approval.tool, "")
     answer = render_shell_page(
         request,
         "approvals.html",

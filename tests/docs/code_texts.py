@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polib
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = (
@@ -57,6 +58,7 @@ WHOLE = (
 TO_MODELS = frozenset(["HumanMessage", "SystemMessage", "AIMessage"])
 MARKED = frozenset(["_", "gettext", "later", "known", "ngettext"])
 SILENT = ("log.", "re.", "os.", "serializers.", "models.", "OpenApi", "extend_schema", "inline_", "Signal", "getattr")
+DESCRIBED = ("agent", "chain")  # starters that people choose by their description
 WORDS = ("field", "parameter", "variable", "tool")  # what `unknown_names` looks for
 WORD = re.compile(r"[A-Za-z’']{2,}")
 PLACE = re.compile(r"%\(\w+\)s")
@@ -69,6 +71,10 @@ def collected() -> dict[str, list[str]]:
         name = str(path.relative_to(ROOT))
         for text in dict.fromkeys(texts_of(path.read_text(), whole=name in WHOLE) if is_read(name) else ()):
             found.setdefault(text, []).append(name)
+    for path in sorted((ROOT / "agents" / "starters").glob("*.yaml")):
+        for definition in yaml.safe_load_all(path.read_text()):
+            if definition["kind"] in DESCRIBED:
+                found.setdefault(definition["description"], []).append(str(path.relative_to(ROOT)))
     return found
 
 

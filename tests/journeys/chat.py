@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from .browser import assert_inside_window
+
 
 def create_agent(live: Any, model: Any, name: str, **fields: Any) -> str:
     """A published agent of the scripted model, behind a provider of the same name."""
@@ -17,3 +19,12 @@ def create_agent(live: Any, model: Any, name: str, **fields: Any) -> str:
 def send(page: Any, text: str) -> None:
     page.fill("#text", text)
     page.keyboard.press("Enter")
+
+
+def choose_for_item(page: Any, title: str, verb: str) -> None:
+    """Open the menu of a conversation in the list, which lies inside the window, and choose."""
+    item = page.locator("#history li", has_text=title).first
+    item.hover()
+    item.get_by_role("button", name="What to do with").click()
+    assert_inside_window(page, "#item-menu")
+    page.get_by_role("menuitem", name=verb).click()

@@ -8,7 +8,7 @@ from tests.fakes import calls, says
 from tests.live import wait_for
 
 from .browser import DESKTOP, PHONE, assert_inside_window, picture, serious, wait_on
-from .chat import create_agent, send
+from .chat import choose_for_item, create_agent, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
 SOURCE = 'def weigh(thing: str) -> str:\n    """Weigh a thing."""\n    return f"{thing}: 3 kg"\n'
@@ -196,23 +196,23 @@ def test_conversations_are_listed_renamed_pinned_and_deleted_and_an_answer_is_ra
     assert page.get_by_label("Note on the rating").input_value() == "Not weighed."
     assert serious(page) == []
     picture(page, "chat-history")
-    page.get_by_role("button", name=f"Pin {word}").click()
+    choose_for_item(page, word, "Pin")
     page.locator("#conversations li[data-pinned=yes]", has_text=word).wait_for()
-    page.get_by_role("button", name=f"Rename {word}").click()
+    choose_for_item(page, word, "Rename")
     page.get_by_label("Title", exact=True).locator("visible=true").fill(f"{word} again")
     page.keyboard.press("Enter")
     page.locator("#conversations a", has_text=f"{word} again").wait_for()
     page.set_viewport_size(PHONE["viewport"])
-    page.get_by_role("button", name="History").click()
+    page.get_by_role("button", name="Conversations").click()
     page.locator("#conversations a", has_text=f"{word} again").wait_for()
+    assert_inside_window(page, "#history")
     assert serious(page) == []
     picture(page, "chat-history-phone")
     page.fill("#find", f"{word} again")
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="History").click()
+    wait_on(page, lambda: page.locator("#history .lists li").count() == 1)
     page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name=f"Delete {word}").click()
-    page.locator("#conversations li").wait_for(state="detached")
+    choose_for_item(page, word, "Delete")
+    page.locator("#history li", has_text=word).wait_for(state="detached")
 
 
 @pytest.mark.firefox
@@ -289,6 +289,7 @@ def test_a_link_is_copied_without_https(open_page, agents, model):
     page = open_page(f"/playground/?agent={agents['allow']}")
     page.context.add_init_script("delete Navigator.prototype.clipboard")
     page.reload()
+    page.get_by_role("button", name="More").click()
     page.get_by_role("button", name="Copy as code").click()
     dialog = page.get_by_role("dialog")
     assert_inside_window(page, "dialog[open]")

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import says
 
 from .browser import forget, picture, serious
-from .chat import create_agent, send
+from .chat import choose_for_item, create_agent, send
 
 pytestmark = [pytest.mark.browser, pytest.mark.live, pytest.mark.usefixtures("nothing_left_to_say")]
 LONG = " ".join(f"word{number}" for number in range(30))
@@ -215,7 +215,7 @@ def test_the_enter_of_an_input_method_sends_nothing(open_page, agent, model):
 def test_the_enter_of_an_input_method_names_and_tries_nothing(open_page, agent, model):
     page = begin(open_page, agent, model)
     page.reload()
-    page.locator("[data-verb=rename]").first.evaluate("(button) => button.click()")
+    choose_for_item(page, "First", "Rename")
     field = page.get_by_role("textbox", name="Title")
     field.fill("にほんご")
     assert field.evaluate(COMPOSED) == [True, True]

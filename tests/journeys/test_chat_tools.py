@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import calls, says
 
 from .browser import DESKTOP, PHONE, needs_chromium, picture, serious, wait_on
-from .chat import create_agent
+from .chat import choose_for_item, create_agent
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 DOT = base64.b64decode(
@@ -180,7 +180,7 @@ def test_a_conversation_is_moved_shared_and_read_by_a_stranger(open_page, agent,
     context.close()
     page.locator("#sharing").get_by_role("button", name="Close").click()
     page.reload()
-    page.get_by_role("button", name=f"Move The house {word}").click()
+    choose_for_item(page, f"The house {word}", "Move")
     page.get_by_label("Folder").fill(f"Houses {word}")
     page.keyboard.press("Enter")
     page.locator("summary", has_text=f"Houses {word}").wait_for()

@@ -227,6 +227,7 @@ def test_a_conversation_shows_calls_in_place_and_branches(open_page, helpers, li
     picture(page, "conversation")
     page.reload()
     page.locator(".say.user").wait_for()
+    page.get_by_role("button", name="More").click()
     page.get_by_role("button", name="Copy as code").click()
     page.locator("#snippet-curl", has_text="curl http://").wait_for()
     for language, command in (("curl", ["sh"]), ("python", [sys.executable]), ("websocket", [sys.executable])):
@@ -350,7 +351,8 @@ def test_the_phone_has_a_menu(open_page):
     page = open_page("/", PHONE)
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Chat").click()
-    page.get_by_role("navigation", name="Chat").get_by_role("link", name="History").click()
+    page.get_by_role("button", name="Conversations").click()
+    page.get_by_role("navigation", name="Chat").get_by_role("link", name="All conversations").click()
     page.wait_for_url("**/sessions/")
 
 

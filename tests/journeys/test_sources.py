@@ -49,5 +49,6 @@ def test_an_answer_cites_its_sources_and_they_open_the_document(open_page, live,
     picture(page, "chat-sources")
     assert serious(page) == []
     page.reload()
+    page.locator(".sources summary").click()
     page.locator(".sources li a", has_text="returns.md, Returns").click()
     page.locator("mark", has_text="Goods may be returned in 30 days.").wait_for()

@@ -69,7 +69,7 @@ def test_an_own_function_in_an_own_agent_that_asks_before_it_calls(open_page, fu
     page.fill("#text", "add up first 2 second 40")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Approve").click()
-    page.locator(".try").get_by_text("Run page").wait_for()
+    page.locator(".try").get_by_role("link", name="Run page").wait_for()
     assert "42" in page.locator(".try .answers").inner_text()
     page.get_by_role("button", name="Publish").click()
     assert_inside_window(page, "dialog[open]")

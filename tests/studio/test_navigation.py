@@ -65,6 +65,13 @@ def test_pages_of_one_entry_are_tabs_of_each_other_and_the_entry_is_marked_on_al
         assert tabs(browser, path) == []
 
 
+def test_the_list_of_conversations_leads_to_the_other_pages_of_the_chat(alice, agent, signed_in):
+    agent.publish()
+    html = signed_in(alice).get("/playground/").content.decode()
+    places = re.search(r'<nav class="places".*?</nav>', html, re.S)[0]
+    assert re.findall(r'href="([^"]+)"', places) == ["/sessions/", "/prompts/", "/files/"]
+
+
 def test_the_admin_is_a_tab_of_the_settings_for_the_staff(site_admin, alice, signed_in):
     assert tabs(signed_in(site_admin), "/providers/")[-1] == "/admin/"
     assert "/admin/" not in tabs(signed_in(alice), "/providers/")
@@ -92,7 +99,7 @@ def test_people_who_do_not_author_are_led_to_no_page_for_authors(role, alice, si
 @pytest.mark.parametrize("role", ["author", "operator"])
 def test_pages_are_called_as_in_the_menu(role, alice, signed_in, settings):
     settings.DEFAULT_ROLE = role
-    for path, name in (("/playground/", "Chat"), ("/sessions/", "History")):
+    for path, name in (("/playground/", "Chat"), ("/sessions/", "All conversations")):
         assert re.search(r"<h1>(.*?)</h1>", signed_in(alice).get(path).content.decode())[1] == name
 
 

@@ -1,7 +1,11 @@
 """The notice while the broker is away."""
 
+from datetime import timedelta
+
 import pytest
 
+from plumbing import clock
+from runs.models import Worker
 from runs.queue import carriers
 from studio import status
 
@@ -14,7 +18,7 @@ def looks_again(monkeypatch):
 def test_pages_say_that_the_broker_is_away_and_keep_working(alice, signed_in, monkeypatch, make_run):
     make_run()
     browser = signed_in(alice)
-    assert browser.get("/status").json() == {"notice": ""}
+    assert browser.get("/status").json()["notice"] == ""
     monkeypatch.setattr(type(carriers.current()), "problem", lambda self: "secret-host:6379 refused")
     notice = browser.get("/status").json()["notice"]
     assert "cannot be reached" in notice and "secret-host" not in notice
@@ -30,6 +34,16 @@ def test_one_look_serves_many_pages(alice, signed_in, monkeypatch):
     for _ in range(3):
         signed_in(alice).get("/status")
     assert len(looks) == 1
+
+
+def test_it_says_whether_a_worker_runs(alice, signed_in):
+    browser = signed_in(alice)
+    assert browser.get("/status").json()["has_worker"] is False
+    now = clock.near()
+    Worker.objects.create(name="first", started_at=now, seen_at=now)
+    assert browser.get("/status").json()["has_worker"] is True
+    Worker.objects.update(seen_at=now - timedelta(hours=1))
+    assert browser.get("/status").json()["has_worker"] is False
 
 
 def test_it_is_for_people_who_are_signed_in(client, db):

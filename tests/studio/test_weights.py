@@ -47,11 +47,20 @@ def test_no_page_is_heavier_than_its_limit(administrator):
     assert found["/"][0] > 5 * KB and found["/functions/new/"][0] > 100 * KB, "styles and the editor were counted"
 
 
-def test_colours_and_formulas_are_loaded_when_a_message_has_code_or_mathematics(administrator):
-    """`markdown.js` imports them when it meets the first."""
+def test_the_chat_works_before_what_formats_its_messages_has_come(administrator):
+    """`markdown.js` imports its parser after the page has loaded, colours and formulas when it meets the first."""
     files = files_of(administrator, "/playground/")
-    assert "muster/vendor/markdown.js" in files
-    assert not files & {"muster/vendor/highlight.js", "muster/vendor/temml.js"}
+    assert "muster/markdown.js" in files
+    assert not files & {f"muster/vendor/{name}.js" for name in ("markdown", "highlight", "temml")}
+
+
+def test_the_chat_asks_for_all_its_scripts_at_once(administrator):
+    html = administrator.get("/playground/").content.decode()
+    preloaded = set(re.findall(r'rel="modulepreload" href="/static/([^"]+)"', html))
+    scripts = {name for name in files_of(administrator, "/playground/") if name.endswith(".js")}
+    assert {name for name in scripts if name not in preloaded} <= {
+        f"muster/{name}.js" for name in ("badge", "status", "history", "agentpicker")
+    }
 
 
 def weight(browser, path):

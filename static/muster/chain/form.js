@@ -77,7 +77,7 @@ export class StepForm {
     });
     const pages = /** @type {Record<string, string>} */ ({ agent: "agents", chain: "chains" });
     const link = pages[kind] && targetOf(step) ? [make("a", { className: "small", href: sitePath(`/${pages[kind]}/${encodeURIComponent(targetOf(step))}/`), textContent: kind === "chain" ? gettext("Open the chain") : gettext("Open the agent") })] : [];
-    return make("div", { className: "form" }, make("p", { className: "label", textContent: gettext("Runs") }), make("div", { className: "row" }, choose, make("span", { className: "small soft", textContent: word(kind) }), ...link),
+    return make("div", { className: "form" }, make("p", { className: "label", textContent: gettext("It runs") }), make("div", { className: "row" }, choose, make("span", { className: "small soft", textContent: word(kind) }), ...link),
       make("p", { className: "help", textContent: about.missing && targetOf(step) ? gettext("You cannot see “%(name)s”, or it does not exist.", { name: targetOf(step) }) : about.description }), ...(kind === "tool" && targetOf(step) ? [this.granted(about)] : []));
   }
 

@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from agents import storage
 from agents.models import AuditEvent, StoredFile
+from knowledge.models import Collection, Document
 from runs.models import Artifact, Attachment, Message, Run, Session
 from tests.files import stored
 
@@ -49,6 +50,13 @@ def test_it_shows_where_a_file_is_used(alice, signed_in):
     Artifact.objects.create(run=run, file=stored(alice, "made.txt", b"made", source="run"))
     shown = text(signed_in(alice).get("/files/"))
     assert reverse("page:session", args=[session.pk]) in shown and reverse("page:run", args=[run.pk]) in shown
+
+
+def test_a_file_of_a_collection_is_used(alice, signed_in):
+    collection = Collection.objects.create(name="handbook", owner=alice)
+    Document.objects.create(collection=collection, name="a.txt", file=stored(alice, "a.txt", b"a"), from_version=1)
+    shown = text(signed_in(alice).get("/files/"))
+    assert reverse("page:collection", args=["handbook"]) in shown and "not used" not in shown
 
 
 def test_the_number_of_queries_does_not_grow(alice, signed_in, django_assert_max_num_queries):

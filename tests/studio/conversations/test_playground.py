@@ -32,13 +32,14 @@ def test_the_examples_are_those_of_the_agent_that_the_name_means(alice, charlie,
     Agent.objects.filter(pk=made.pk).update(owner=None, name=agent.name)
     Agent.objects.filter(pk=agent.pk).update(examples=["her own"])
     path = f"/playground/?agent={agent.name}"
-    assert [signed_in(who).get(path).context["examples"] for who in (alice, charlie)] == [["her own"], ["the site's"]]
+    chosen = [signed_in(who).get(path).context["chosen"] for who in (alice, charlie)]
+    assert [one.examples for one in chosen] == [["her own"], ["the site's"]]
 
 
 @pytest.mark.parametrize("name", ["nobody", "%00", "x" * 200, "Not a name"])
 def test_an_agent_that_is_not_there_has_no_examples(name, alice, signed_in):
     answer = signed_in(alice).get(f"/playground/?agent={name}")
-    assert answer.status_code == 200 and answer.context["examples"] == []
+    assert answer.status_code == 200 and answer.context["chosen"] is None
 
 
 def talk(alice, run, *texts):
