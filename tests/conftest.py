@@ -29,6 +29,7 @@ FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
     "tests.transactions",
+    "tests.emptying",
     "tests.live_agents",
     "tests.worker",
     "tests.chains",
