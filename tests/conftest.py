@@ -8,6 +8,7 @@ import gc
 import logging
 import math
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -22,6 +23,7 @@ from django.db import connection, connections
 
 from supervisor import postgres, processes, valkey
 from tests.matrices import is_exhaustive
+from tests.rewriting import compile_test_modules
 
 SHARED_MEMORY, ROOM = Path("/dev/shm"), 1 << 30  # a container may have as little as 64 MB of it
 FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "64MB",
@@ -29,6 +31,7 @@ FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 PLUGINS = (  # they import models, so they come after Django's set-up
     "tests.people",
     "tests.transactions",
+    "tests.emptying",
     "tests.live_agents",
     "tests.worker",
     "tests.chains",
@@ -171,6 +174,7 @@ LANES: dict[str, tuple[str, Callable[[pytest.Item], bool]]] = {
     "live-postgres": ("postgres", lambda item: live_on(item) == "postgres"),
 }
 LIVE_LANES = ("live", "browser", "live-postgres")
+MARKS_OF_FILE = re.compile(r"^pytestmark = (\[[^\]]*\]|[^\n]*)", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -184,6 +188,7 @@ def pytest_configure(config: pytest.Config) -> None:
         shared = Path(tempfile.mkdtemp(prefix="muster-shared-"))
         shared.chmod(0o755)  # PostgreSQL runs as nobody where the tests run as root
         os.environ["SHARED_BY_WORKERS"] = str(shared)
+        compile_test_modules(config)
         return
     gc.disable()  # until the tests are collected: what is imported stays, and looking through it again takes 12 s
     if lane := os.environ.get("LANE"):
@@ -225,12 +230,26 @@ def starts_workers(config: pytest.Config) -> bool:
     return config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Lanes of whole Musters need not import the nine files in ten that start none."""
-    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    if os.environ.get("LANE") in LIVE_LANES and is_test and "mark.live" not in collection_path.read_text():
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A lane need not import the files of which every test runs in another one, nor `make test-fast` slow ones."""
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text()
+    first = MARKS_OF_FILE.search(text)
+    marks = first[1] if first else ""
+    return True if is_left_out(config, text, marks) else None
+
+
+def is_left_out(config: pytest.Config, text: str, marks: str) -> bool:
+    """Whether no test of a file runs in this process, judged by its text and by the marks of all its tests."""
+    lane = os.environ.get("LANE")
+    if config.getoption("few_cases"):
+        return any(mark in marks for mark in ("mark.slow", "mark.live", "mark.browser"))
+    if lane in LIVE_LANES:
+        return "mark.live" not in text
+    if lane == "plain" and "django_db" in marks:
         return True
-    return None
+    return lane is not None and "mark.live" in marks
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,6 +6,8 @@ import re
 import pytest
 from django.core.management import call_command
 
+from agents.definitions import files
+from agents.management.commands.init_db import STARTERS
 from agents.models import Agent, Chain, Provider
 from runs.models import Run, ToolCallRecord
 from tests.fakes import calls, fails, says
@@ -16,7 +18,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 @pytest.fixture
 def starters(db, stub, stub_provider):
     """Installed, with the scripted model behind the clerk."""
-    call_command("init_db", verbosity=0)
+    call_command("init_db", "--no-starters", verbosity=0)
+    files.install_starters(STARTERS / "mail.yaml", actor=files.Site())
     clerk = Agent.objects.get(name="mail-clerk")
     clerk.provider = Provider.objects.get(pk=stub_provider.pk)
     clerk.model_name = "stub"

@@ -27,6 +27,12 @@ def find_libraries(directory):
     return find_offered_libraries(directory, [], list(READING))
 
 
+@pytest.fixture(autouse=True)
+def one_turn_is_enough(monkeypatch):
+    """However busy the machine is, all documents that wait are indexed in one turn."""
+    monkeypatch.setattr("knowledge.indexing.work.TURN_S", 600.0)
+
+
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     directory = tmp_path_factory.mktemp("libraries")
