@@ -4,7 +4,8 @@
     make reading OF="runs/calls"     some folders or files, with their densest functions and their unclear names
 
 A node is one node of Python's syntax tree. Nodes a statement do not depend on the layout: a line that is broken in two
-counts the same. Tests, migrations, benchmarks and generated code are left out.
+counts the same. Tests, migrations, benchmarks and generated code are left out. The figures of the pages' scripts follow
+(`reading_scripts.py`).
 """
 
 import ast
@@ -15,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.docs import reading_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = ("tests/", "migrations/", "benchmarks/", "client/muster_client/types.py", "client/muster_client/_sync/")
@@ -156,9 +159,14 @@ def compute_rows(figures: Figures) -> dict[str, float]:
 
 
 def main(paths: list[str]) -> None:
+    print_figures(paths)
+    reading_scripts.print_figures(paths, MOST)
+
+
+def print_figures(paths: list[str]) -> None:
     figures = measure_files(list_files(paths))
     if len(figures.functions) < 2:
-        print("There are fewer than two functions to read.")
+        print("There are fewer than two functions of Python to read.")
         return
     statements = sum(one.statements for one in figures.functions)
     print(f"{len(figures.functions)} functions, {statements} statements, {figures.lines} lines")
