@@ -45,7 +45,7 @@ class Retries:
             return self.pause(attempt)
         if delay > self.longest_retry_after_s:
             return None
-        return delay + self.random.uniform(0, 0.25)
+        return delay + self.random.uniform(0, 0.25)  # all clients were told the same time
 
     def pause(self, attempt: int) -> float:
         """Exponential, with jitter, so that clients that failed together do not return together."""

@@ -50,6 +50,7 @@ class AsyncTransport:
         return await self.attempts(request, stream=True)
 
     async def attempts(self, request: Request, *, stream: bool) -> httpx.Response:
+        """Send it, and again if it did not arrive or the server was busy, as `retries` allows."""
         attempt = 0
         while True:
             built = self.build(request, stream=stream)
@@ -57,7 +58,7 @@ class AsyncTransport:
                 response = await self.http.send(built, stream=stream, follow_redirects=False)
                 if response.is_success:
                     return response
-                await response.aread()
+                await response.aread()  # a refusal is short, and its text says why
                 await response.aclose()
             except httpx.TransportError as error:
                 pause = self.retries.after_error(error, attempt, repeatable=request.is_repeatable)
@@ -69,12 +70,13 @@ class AsyncTransport:
                 status, headers = response.status_code, response.headers
                 pause = self.retries.after_answer(status, headers, attempt, repeatable=request.is_repeatable)
                 if pause is None:
-                    raise refusal(response)
+                    raise build_refusal(response)
             attempt += 1
             await anyio.sleep(pause)
 
     def build(self, request: Request, *, stream: bool) -> httpx.Request:
-        read = HEARTBEATS_S if stream else (request.timeout or self.timeout)
+        wait = request.timeout or self.timeout
+        read = HEARTBEATS_S if stream else wait  # a stream may last for hours, but it is never silent for long
         return self.http.build_request(
             request.method,
             f"{self.settings.url}/api/v1/{request.path}",
@@ -97,7 +99,8 @@ class AsyncTransport:
         return APIConnectionError(f"{self.settings.url} cannot be reached: {error or type(error).__name__}.")
 
 
-def refusal(response: httpx.Response) -> APIError:
+def build_refusal(response: httpx.Response) -> APIError:
+    """The error for an answer; a proxy in between may have written it, which knows nothing of our JSON."""
     try:
         body = response.json()
     except ValueError:

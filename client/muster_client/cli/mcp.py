@@ -36,9 +36,10 @@ class Bridge:
     """`write` takes one message. Each request has a thread; `close` ends the session."""
 
     def __init__(self, http: httpx.Client, write: Callable[[dict[str, Any]], None]) -> None:
-        self.http, self.write = http, write
+        self.http = http
+        self.write = write
         self.session: dict[str, str] = {}  # headers of an earlier version
-        self.streams: dict[Any, httpx.Response] = {}
+        self.streams: dict[Any, httpx.Response] = {}  # by the id of the request
         self.cancelled: set[Any] = set()
 
     def take(self, message: Any) -> threading.Thread | None:
@@ -65,6 +66,7 @@ class Bridge:
             stream.close()
 
     def ask(self, message: dict[str, Any], is_modern: bool) -> None:
+        """Pass a message on, and write an error where no answer comes: the program waits for one."""
         id = message.get("id") if "method" in message else None
         try:
             if not self.is_answered(message, is_modern) and id is not None and id not in self.cancelled:
@@ -76,6 +78,7 @@ class Bridge:
             self.streams.pop(id, None)
 
     def is_answered(self, message: dict[str, Any], is_modern: bool) -> bool:
+        """Send it and write what comes. A stream of an earlier version that breaks is continued."""
         headers = build_request_headers(message) if is_modern else dict(self.session)
         sent = self.http.build_request("POST", "/mcp", json=message, headers={"Accept": ACCEPT, **headers})
         last = ""
@@ -153,7 +156,7 @@ def encode_header_value(text: str) -> str:
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
     """(id, message) of each server-sent event; an event without data has None."""
-    id, data = "", ""
+    id = data = ""
     for line in lines:
         if line.startswith("id:"):
             id = line[3:].strip()
@@ -161,8 +164,9 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
             data += line[5:].strip()
         elif not line:
             if id or data:
-                yield id, json.loads(data) if data else None
-            id, data = "", ""
+                message = json.loads(data) if data else None
+                yield id, message
+            id = data = ""
 
 
 @click.command("mcp")
@@ -172,7 +176,8 @@ def mcp(app: App) -> None:
 
     For clients that start a program: command `muster`, argument `mcp`.
     """
-    account, lock = settings(app.url), threading.Lock()
+    account = settings(app.url)
+    lock = threading.Lock()  # each request has a thread, and two lines must not be mixed
 
     def write(message: dict[str, Any]) -> None:
         with lock:
