@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from .errors import ConfigurationError
 
+# Traffic to these does not leave the machine, so it needs no TLS.
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -99,7 +100,8 @@ def save(values: Settings) -> Path:
     """Write the file anew, readable by its owner alone from the first byte."""
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(dir=file.parent)  # created with the mode 0600
+    # Created with the mode 0600.
+    number, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(number, "w") as opened:
             json.dump({"url": values.url, "api_key": values.api_key}, opened)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .. import types
 
 WAIT_S = 60.0
-ROOM_S = 30.0  # the server answers a little after the wait
+# The server answers a little after the wait.
+ROOM_S = 30.0
 
 
 @dataclass(frozen=True)

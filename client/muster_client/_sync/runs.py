@@ -17,7 +17,8 @@ from .transport import Transport
 if TYPE_CHECKING:
     from .. import types
 
-FROM_NOW_ON = 999_999_999  # a cursor beyond the last event
+# A cursor beyond the last event.
+FROM_NOW_ON = 999_999_999
 
 
 class Run:

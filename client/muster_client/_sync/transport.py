@@ -15,7 +15,8 @@ from ..requests import Request
 from ..retries import Retries
 
 CONNECT_S = 10.0
-HEARTBEATS_S = 45.0  # the server sends one every 15 seconds
+# The server sends one every 15 seconds.
+HEARTBEATS_S = 45.0
 
 
 class Transport:
@@ -59,7 +60,8 @@ class Transport:
                 response = self.http.send(built, stream=stream, follow_redirects=False)
                 if response.is_success:
                     return response
-                response.read()  # a refusal is short, and its text says why
+                # A refusal is short, and its text says why.
+                response.read()
                 response.close()
             except httpx.TransportError as error:
                 pause = self.retries.after_error(error, attempt, repeatable=request.is_repeatable)
@@ -67,7 +69,8 @@ class Transport:
                     raise self.unreachable(error) from error
             else:
                 if attempt and request.method == "DELETE" and response.status_code == 404:
-                    return response  # an earlier attempt deleted it, and its answer was lost
+                    # An earlier attempt deleted it, and its answer was lost.
+                    return response
                 status, headers = response.status_code, response.headers
                 pause = self.retries.after_answer(status, headers, attempt, repeatable=request.is_repeatable)
                 if pause is None:
@@ -77,7 +80,9 @@ class Transport:
 
     def build(self, request: Request, *, stream: bool) -> httpx.Request:
         wait = request.timeout or self.timeout
-        read = HEARTBEATS_S if stream else wait  # a stream may last for hours, but it is never silent for long
+        # A stream may last for hours, but it is never silent for long.
+        read = HEARTBEATS_S if stream else wait
+        # The key stands in each request and not in the pool, which the caller may share with other servers.
         return self.http.build_request(
             request.method,
             f"{self.settings.url}/api/v1/{request.path}",

@@ -69,7 +69,8 @@ def completion(context: click.Context, shell: str) -> None:
     """
     program = context.find_root().command
     kind = get_completion_class(shell)
-    assert kind is not None  # click knows all three
+    # There is a class for each of SHELLS.
+    assert kind is not None
     click.echo(kind(program, {}, "muster", "_MUSTER_COMPLETE").source())
 
 

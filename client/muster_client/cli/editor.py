@@ -335,7 +335,8 @@ class Editor:
             elif chosen == "reject":
                 await approval.deny()
         except ConflictError:
-            pass  # decided elsewhere
+            # Somebody has decided it elsewhere meanwhile.
+            pass
         except (MusterError, RequestError) as error:
             await self.show_note(talk, f"was not decided here: {error}", data)
 
@@ -374,7 +375,8 @@ class Editor:
 
     async def cancel_run(self, run: str) -> None:
         """Cancel the run; its last event then ends the prompt."""
-        with suppress(ConflictError):  # it has ended
+        # A run that has ended meanwhile cannot be cancelled, and needs not be.
+        with suppress(ConflictError):
             row = await self.muster.runs.get(run)
             await row.cancel("cancelled in the editor")
 
@@ -403,7 +405,8 @@ async def serve(muster: AsyncMuster, agent: str | None) -> None:
     """Serve one editor until it closes its end or sends SIGTERM; its prompts are then cancelled."""
     editor = Editor(muster, agent)
     this_task = cast("asyncio.Task[None]", asyncio.current_task())
-    with suppress(NotImplementedError):  # Windows
+    # On Windows an event loop takes no signals; there the editor closes its end.
+    with suppress(NotImplementedError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     try:
         with suppress(asyncio.CancelledError):

@@ -145,6 +145,7 @@ def check_file(app: App, file: Path, entry: str | None) -> types.Validated:
     fields = {"source": read_source_file(file)}
     if entry:
         fields["entry"] = entry
+    # The first time every import is refused, and named; the second time those that the site allows are allowed.
     first = app.muster.functions.validate(cast("types.DraftRequest", fields))
     with_imports = {**fields, "allowed_imports": first["imports"]}
     checked = app.muster.functions.validate(cast("types.DraftRequest", with_imports))

@@ -38,8 +38,10 @@ class Bridge:
     def __init__(self, http: httpx.Client, write: Callable[[dict[str, Any]], None]) -> None:
         self.http = http
         self.write = write
-        self.session: dict[str, str] = {}  # headers of an earlier version
-        self.streams: dict[Any, httpx.Response] = {}  # by the id of the request
+        # Headers of an earlier version.
+        self.session: dict[str, str] = {}
+        # By the id of the request.
+        self.streams: dict[Any, httpx.Response] = {}
         self.cancelled: set[Any] = set()
 
     def take(self, message: Any) -> threading.Thread | None:
@@ -53,7 +55,8 @@ class Bridge:
             self.leave(params.get("requestId"))
             return None
         if message.get("method") == "initialize" or "id" not in message or "method" not in message:
-            self.ask(message, is_modern)  # in order: what follows needs the session
+            # In order: what follows needs the session.
+            self.ask(message, is_modern)
             return None
         thread = threading.Thread(target=self.ask, args=(message, is_modern), daemon=True)
         thread.start()
@@ -132,7 +135,8 @@ class Bridge:
             try:
                 self.http.delete("/mcp", headers=self.session)
             except httpx.HTTPError:
-                pass  # the session ends by itself
+                # The session ends by itself.
+                pass
 
 
 def build_request_headers(message: dict[str, Any]) -> dict[str, str]:
@@ -177,7 +181,8 @@ def mcp(app: App) -> None:
     For clients that start a program: command `muster`, argument `mcp`.
     """
     account = settings(app.url)
-    lock = threading.Lock()  # each request has a thread, and two lines must not be mixed
+    # Each request has a thread, and two lines must not be mixed.
+    lock = threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
         with lock:

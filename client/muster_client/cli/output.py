@@ -37,6 +37,7 @@ def line(value: Any, width: int = 0) -> str:
 
 def compact(value: Any, width: int = 0) -> str:
     """JSON in one line."""
+    # A text without quotes: people read this, and programs take --json.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return line(text, width)
 

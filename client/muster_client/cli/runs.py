@@ -223,6 +223,7 @@ def news(
     else:
         current = muster.runs.list(status__in=LIVE, **filters).take(100)
     live = {run.id: run for run in current}
+    # A run that has ended since is not in the list; its last events are still to be read.
     gone = [muster.runs.get(id) for id in seen if id not in live]
     for run in [*live.values(), *gone]:
         after = seen.get(run.id, 0)

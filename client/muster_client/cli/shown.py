@@ -16,7 +16,8 @@ def format_run_seconds(data: Mapping[str, Any]) -> str:
     if data.get("finished_at"):
         end = parse_time(data["finished_at"])
     seconds = (end - start).total_seconds()
-    return f"{max(0.0, seconds):.1f}"  # this machine's clock may be behind the server's
+    # This machine's clock may be behind the server's.
+    return f"{max(0.0, seconds):.1f}"
 
 
 def parse_time(text: str) -> datetime:

@@ -108,7 +108,8 @@ def convert_block(block: Any) -> dict[str, Any]:
 
 def convert_resource(resource: Any) -> dict[str, Any]:
     if (text := getattr(resource, "text", None)) is not None:
-        return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}  # others may have written it
+        # Others may have written it.
+        return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}
     if str(resource.mime_type).startswith("image/"):
         return {"type": "image", "data": resource.blob, "media_type": resource.mime_type}
     raise build_refusal_error(f"{resource.uri} is neither text nor an image.")
