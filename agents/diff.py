@@ -44,7 +44,8 @@ def side_by_side(old: str, new: str) -> list[Row]:
 
 def is_short(old: str, new: str) -> bool:
     """With many equal lines, comparing takes the product of both numbers of lines."""
-    return len(old.splitlines()) * len(new.splitlines()) <= SHORT
+    comparisons = len(old.splitlines()) * len(new.splitlines())
+    return comparisons <= SHORT
 
 
 def side_by_side_here(old: str, new: str) -> list[Row]:

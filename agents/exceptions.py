@@ -94,12 +94,13 @@ class Invalid(MusterError):
     @classmethod
     def of(cls, error: ValidationError) -> Self:
         """A row's own validation errors: one detail {"field", "code", "message"} per problem."""
+        # Django has no public name for “this error is by fields”.
         faults = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
-        details = [
-            {"field": "" if field == NON_FIELD_ERRORS else field, "code": "invalid", "message": message}
-            for field, messages in faults.items()
-            for message in messages
-        ]
+        details = []
+        for field, messages in faults.items():
+            name = "" if field == NON_FIELD_ERRORS else field
+            for message in messages:
+                details.append({"field": name, "code": "invalid", "message": message})
         return cls(_("The values are not valid."), hint=_("See details."), details=details)
 
 

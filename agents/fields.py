@@ -38,7 +38,8 @@ def cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def encrypt(text: str) -> str:
-    return cipher(tuple(settings.FIELD_KEYS)).encrypt(text.encode()).decode()
+    fernet = cipher(tuple(settings.FIELD_KEYS))
+    return fernet.encrypt(text.encode()).decode()
 
 
 def decrypt(token: str) -> str:
@@ -52,7 +53,8 @@ def decrypt(token: str) -> str:
 
 def rotate(token: str) -> str:
     """The same secret encrypted with the newest key."""
-    return cipher(tuple(settings.FIELD_KEYS)).rotate(token.encode()).decode()
+    fernet = cipher(tuple(settings.FIELD_KEYS))
+    return fernet.rotate(token.encode()).decode()
 
 
 class EncryptedTextField(models.TextField):

@@ -77,7 +77,8 @@ class HookViewSet(Audited, viewsets.ModelViewSet):
     queryset = Hook.objects.none()
 
     def get_queryset(self) -> QuerySet[Hook]:
-        return Hook.objects.visible_to(self.request.user).select_related("tool", "agent", "team", "created_by")
+        visible = Hook.objects.visible_to(self.request.user)
+        return visible.select_related("tool", "agent", "team", "created_by")
 
     def get_object(self) -> Any:
         hook = super().get_object()

@@ -94,9 +94,12 @@ SIGNS = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "eq": "==", "ne": "!="}
 
 
 def not_comparable(sign: str, left: JSON, right: JSON) -> MappingError:
-    sides = [f"{describe_kind(side)} ({str(side)[:40]!r})" for side in (left, right)]
+    """Python would compare some of these, and nobody could say how."""
+    one = f"{describe_kind(left)} ({str(left)[:40]!r})"
+    other = f"{describe_kind(right)} ({str(right)[:40]!r})"
+    sides = f"{one} with {other}"
     return MappingError(
-        f"`{sign}` compares {' with '.join(sides)}.",
+        f"`{sign}` compares {sides}.",
         code="not_comparable",
         hint="Compare two numbers, or two texts; to_number(…) makes a number of a text.",
     )
@@ -318,8 +321,14 @@ def describe_kind(value: JSON) -> str:
 
 
 def join_names(value: dict[str, JSON]) -> str:
+    """The first names in an object, for a message."""
     names = [str(name) for name, content in value.items() if content is not None]
-    return ", ".join(names[:12]) + (" …" if len(names) > 12 else "") if names else "nothing"
+    if not names:
+        return "nothing"
+    text = ", ".join(names[:12])
+    if len(names) > 12:
+        text += " …"
+    return text
 
 
 def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEMS) -> list[JSON]:
@@ -346,7 +355,8 @@ def find_items(expression: str, scope: dict[str, JSON], *, limit: int = MAX_ITEM
 
 def find_steps(expression: str) -> set[str]:
     """The keys x of every `steps.x` in the expression."""
-    return {path[1] for path in find_paths(parse_expression(expression).parsed) if len(path) > 1 and path[0] == "steps"}
+    parsed = parse_expression(expression).parsed
+    return {path[1] for path in find_paths(parsed) if len(path) > 1 and path[0] == "steps"}
 
 
 def find_compared_texts(node: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -127,4 +127,5 @@ def end_membership(member: Membership) -> None:
 
 def withdraw_invitations(member: Membership) -> None:
     """Withdraw the open invitations that this member sent: the member is no longer an administrator."""
-    member.team.invitations.open().filter(invited_by=member.user).update(status=Invitation.Status.WITHDRAWN)
+    sent = member.team.invitations.open().filter(invited_by=member.user)
+    sent.update(status=Invitation.Status.WITHDRAWN)

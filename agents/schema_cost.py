@@ -161,7 +161,8 @@ def program_size(pattern: str) -> float:
 
 
 def pattern_tree_size(tree: Any) -> float:
-    return 1.0 + sum(part_size(operation, argument) for operation, argument in tree)
+    sizes = [part_size(operation, argument) for operation, argument in tree]
+    return 1.0 + sum(sizes)
 
 
 def part_size(operation: Any, argument: Any) -> float:

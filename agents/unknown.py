@@ -58,7 +58,9 @@ def extra_in_each(values: Any, extra_in: Callable[[Any, str], dict[str, str]], p
 
 def extra_in_model(model: Any, value: Any, place: str = "") -> dict[str, str]:
     """The same for an object that a pydantic model reads, and for the objects within it."""
-    return {**extra(value, model.model_fields, place), **find_unknown_fields(model, value, place)}
+    here = extra(value, model.model_fields, place)
+    within = find_unknown_fields(model, value, place)
+    return {**here, **within}
 
 
 def find_unknown_fields(model: Any, value: Any, place: str = "") -> dict[str, str]:

@@ -336,6 +336,7 @@ class Translator:
 
 
 def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
+    """A tool call whose arguments have come at once."""
     id = data["id"]
     arguments = render_result_value(data["arguments"])
     return [
@@ -346,6 +347,7 @@ def call_events(data: dict[str, JSON]) -> list[dict[str, JSON]]:
 
 
 def result_event(data: dict[str, JSON]) -> dict[str, JSON]:
+    """What a tool call returned."""
     id = data["id"]
     return {
         "type": "TOOL_CALL_RESULT",
@@ -357,6 +359,7 @@ def result_event(data: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    """A question of a run as an interrupt of AG-UI."""
     interrupt = {
         "id": data["call"],
         "reason": "input_required",
@@ -370,6 +373,7 @@ def question_json(data: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def approval_json(data: dict[str, JSON]) -> dict[str, JSON]:
+    """An approval that waits as an interrupt of AG-UI."""
     interrupt = {
         "id": data["id"],
         "reason": "tool_approval",
@@ -397,6 +401,7 @@ async def stream_agui_events(turn: Turn, thread: str, run: str) -> AsyncIterator
 
 
 async def following(turn: Turn, thread: str, run: str) -> AsyncIterator[bytes]:
+    """The events of one answer, from its first to its end."""
     translator = Translator(turn.id)
     async for frame in turns.stream_turn_frames(turn, translator.reading.pause):
         if frame.type == "heartbeat":

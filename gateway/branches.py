@@ -37,6 +37,7 @@ class Point:
 
 
 def find_point(turn: Turn) -> Point:
+    """Where this turn has ended, read from its events: its last event, and the calls that the caller was to answer."""
     point = Point(turn)
     # The calls by the ids of the questions about them.
     calls: dict[str, UUID] = {}

@@ -14,6 +14,7 @@ def refuse_content_part(param: str, message: str, code: str = "invalid_value") -
 
 
 def parse_image_url(url: JSON, param: str) -> dict[str, JSON]:
+    """A picture at an address, or one that stands in a data URL. Raises Invalid."""
     if not isinstance(url, str):
         raise refuse_content_part(param, "An image needs its URL, or a data URL.")
     if not url.startswith("data:"):

@@ -53,7 +53,7 @@ class AgentFileToolsView(APIView):
         tools = agent_file.parse_agent_tools(body["file"])
         created: list[str] = []
         refused: list[dict[str, JSON]] = []
-        for name, error in attempts(tools, request.user, client_address(request)):
+        for name, error in iterate_drafts(tools, request.user, client_address(request)):
             if error is None:
                 created.append(name)
             else:
@@ -62,7 +62,7 @@ class AgentFileToolsView(APIView):
         return Response(DraftedToolsSerializer(answer).data)
 
 
-def attempts(tools: list[AgentTool], user: Any, source: str) -> Iterator[tuple[str, MusterError | None]]:
+def iterate_drafts(tools: list[AgentTool], user: Any, source: str) -> Iterator[tuple[str, MusterError | None]]:
     """The name of each function that was made, or of the tool with the error."""
     for tool in tools:
         try:

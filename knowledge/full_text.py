@@ -45,6 +45,7 @@ class WordsField(models.TextField):
         return "%s::tsvector" if connection.vendor == "postgresql" else "%s"
 
     def get_prep_value(self, value: Any) -> Any:
+        # A TextField would make a text of the list; `get_db_prep_value` needs the tokens.
         return value
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> str:
@@ -142,13 +143,13 @@ def search_full_text(collection: int, version: int, text: str, limit: int) -> li
     dialect: Any = Postgres if database().vendor == "postgresql" else Sqlite
     total, counts = dialect.counts(collection, tokens)
     weights = {token: measure_word_weight(count, total) for token, count in counts.items()}
-    rare = rarest(counts)
+    rare = choose_rare_tokens(counts)
     if not rare:
-        return usual(dialect, collection, version, weights, limit)
+        return search_common_words(dialect, collection, version, weights, limit)
     return dialect.search(collection, version, weights, rare, limit)
 
 
-def usual(
+def search_common_words(
     dialect: Any, collection: int, version: int, weights: dict[str, float], limit: int
 ) -> list[tuple[int, float]]:
     """What has all of these common words, then the rarer half of them, until there are enough."""
@@ -163,7 +164,7 @@ def usual(
     return best_first[:limit]
 
 
-def rarest(counts: dict[str, int]) -> list[str]:
+def choose_rare_tokens(counts: dict[str, int]) -> list[str]:
     """The rarest tokens, as long as they are in few texts together. Empty if all are common."""
     rare = []
     total = 0
@@ -172,6 +173,7 @@ def rarest(counts: dict[str, int]) -> list[str]:
         if total > COMMON:
             break
         rare.append(token)
+    # Tokens that no text has are in no count at all: `filter_present_tokens` has left them out.
     return rare
 
 

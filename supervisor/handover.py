@@ -33,7 +33,8 @@ SERVER_PATIENCE_S = {"valkey": 5.0, "postgres": 30.0}
 # How a server starts, whether it answers, and the signal that stops it.
 Server = tuple[Callable[[], None], Callable[[], bool], int]
 MOST = 4096  # bytes of a line that a child has half written: arguments of a program are limited
-KEPT = ("name", "pid", "ready", "started", "falls", "starts", "code", "output")  # of a child
+# Attributes of a child that outlast the exec.
+KEPT = ("name", "pid", "ready", "started", "falls", "starts", "code", "output")
 
 
 @dataclass(slots=True)
@@ -58,25 +59,26 @@ def become_small(supervision: Supervision, place: Place) -> None:
         supervision.turn(0)  # those that came before
         if not supervision.stopping and supervision.is_settled():
             state = json.dumps(describe_supervision(supervision, place))
-            for descriptor in descriptors(supervision, place):
+            for descriptor in list_descriptors(supervision, place):
                 os.set_inheritable(descriptor, True)
             sys.stdout.flush()
             sys.stderr.flush()
-            os.execv(sys.executable, [*interpreter("handover"), state, *sys.argv])  # noqa: S606  (no shell)
+            os.execv(sys.executable, [*build_interpreter_command("handover"), state, *sys.argv])  # noqa: S606  (no shell)
     except OSError as error:
-        for descriptor in descriptors(supervision, place):
+        for descriptor in list_descriptors(supervision, place):
             os.set_inheritable(descriptor, False)
         print_if_open(f"muster: the supervisor keeps its memory, since it cannot be started anew: {error.strerror}")
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def interpreter(module: str) -> list[str]:
+def build_interpreter_command(module: str) -> list[str]:
     """The command line that runs a module's main, wherever this process was started."""
     return [sys.executable, "-c", CODE.format(module=module), str(ROOT)]
 
 
 def describe_supervision(supervision: Supervision, place: Place) -> dict[str, Any]:
+    """What `main` needs to go on, as JSON: the place, and each child with the line that it has half written."""
     children = []
     for child in supervision.children:
         kept = {name: getattr(child, name) for name in KEPT}
@@ -86,7 +88,8 @@ def describe_supervision(supervision: Supervision, place: Place) -> dict[str, An
     return {"place": asdict(place), "children": children}
 
 
-def descriptors(supervision: Supervision, place: Place) -> list[int]:
+def list_descriptors(supervision: Supervision, place: Place) -> list[int]:
+    """What must stay open over the exec. Standard input and outputs stay open anyway, and -1 is none."""
     ours = [place.line, place.lock, *(child.output for child in supervision.children)]
     return [descriptor for descriptor in ours if descriptor > 2]
 
@@ -95,6 +98,7 @@ def descriptors(supervision: Supervision, place: Place) -> list[int]:
 
 
 def main(text: str, *argv: str) -> None:
+    """The new supervisor: takes the children over, then watches them until it has to stop."""
     processes.name_process(" ".join(["python", *argv]))
     sys.argv = list(argv)
     state = json.loads(text)
@@ -102,7 +106,7 @@ def main(text: str, *argv: str) -> None:
     supervision = Supervision(Path(place.logs) if place.logs else None)
     for kept in state["children"]:
         supervision.children.append(adopt_child(supervision, place, kept))
-    for descriptor in descriptors(supervision, place):
+    for descriptor in list_descriptors(supervision, place):
         os.set_inheritable(descriptor, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     supervision.reap()
@@ -117,7 +121,8 @@ def main(text: str, *argv: str) -> None:
 
 def adopt_child(supervision: Supervision, place: Place, kept: dict[str, Any]) -> Child:
     """A child that runs, with what is known of it."""
-    rest, reading = kept.pop("rest"), kept.pop("output")
+    half_line = kept.pop("rest")
+    output = kept.pop("output")
     name = kept["name"]
     if name in SERVERS:
         child = server(name, place)
@@ -126,8 +131,8 @@ def adopt_child(supervision: Supervision, place: Place, kept: dict[str, Any]) ->
     for field, value in kept.items():
         setattr(child, field, value)
     child.log = Log(name, supervision.logs, shown=not child.answers)
-    child.log.rest = rest.encode("latin-1")
-    supervision.carry_from(child, reading)
+    child.log.rest = half_line.encode("latin-1")
+    supervision.carry_from(child, output)
     return child
 
 
@@ -137,7 +142,7 @@ def start_alone(place: Place, name: str, notify: Notify) -> None:
     for descriptor in (line, notify.descriptor):
         if descriptor > 2:
             os.set_inheritable(descriptor, True)
-    argv = [*interpreter("restart"), name, str(line), str(notify.descriptor)]
+    argv = [*build_interpreter_command("restart"), name, str(line), str(notify.descriptor)]
     os.execv(sys.executable, argv)  # noqa: S606  (no shell)
 
 
@@ -153,7 +158,8 @@ def program(name: str, work: Callable[[Notify], None], drain_s: float) -> Child:
 
 def server(name: str, place: Place) -> Child:
     """An embedded server. It holds the lock: no other `serve` may start while it still writes."""
-    become, answers, stop_signal = build_valkey_server(place) if name == "valkey" else build_postgres_server(place)
+    build = build_valkey_server if name == "valkey" else build_postgres_server
+    become, answers, stop_signal = build(place)
 
     def become_with_lock(_notify: Notify) -> None:
         os.set_inheritable(place.lock, True)

@@ -93,6 +93,7 @@ def exit_code(leaving: SystemExit) -> int:
 
 
 def is_alive(pid: int) -> bool:
+    """Whether there is such a process, also one of another user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -14,9 +14,12 @@ def make_chain(alice, make_tool):
     def make(*steps, name="digest", grants=None, owner=alice, **fields):
         chain = Chain.objects.create(owner=owner, name=name, **fields)
         chain.replace_steps(list(steps))
-        for tool_name in {step.get("tool") for step in steps} - {None}:
-            tool = Tool.objects.filter(name=tool_name).first() or make_tool(tool_name, input_schema={"type": "object"})
-            ToolGrant.objects.create(chain=chain, tool=tool, mode=(grants or {}).get(tool_name, "allow"))
+        modes = grants or {}
+        for tool_name in {step["tool"] for step in steps if step.get("tool")}:
+            tool = Tool.objects.filter(name=tool_name).first()
+            if tool is None:
+                tool = make_tool(tool_name, input_schema={"type": "object"})
+            ToolGrant.objects.create(chain=chain, tool=tool, mode=modes.get(tool_name, "allow"))
         chain.publish(author=owner)
         return Chain.objects.get(pk=chain.pk)
 
@@ -25,6 +28,8 @@ def make_chain(alice, make_tool):
 
 @pytest.fixture
 def run_chain(worker, alice):
+    """The run of a chain, worked on until nothing is left to do."""
+
     def run(chain, input=None, *, user=alice, **more):
         with worker.capture(execute=True):
             started = intake.start_chain(user=user, chain=chain, input=input, **more)

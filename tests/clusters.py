@@ -31,7 +31,8 @@ class Cluster:
     """Three servers with a third of the slots each, and a replica of the one that has Muster's slot."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
-        self.stack, self.folder = stack, folder
+        self.stack = stack
+        self.folder = folder
         self.processes: dict[int, Any] = {}
         self.servers = [self.start() for _ in range(3)]
         third = 16384 // 3
@@ -40,23 +41,28 @@ class Cluster:
             self.ask(port, "CLUSTER", "ADDSLOTSRANGE", place * third, last)
         self.owner = self.servers[min(clusters.SLOT // third, 2)]
         self.replica = self.start()
+        first = self.servers[0]
         for port in (*self.servers[1:], self.replica):
-            self.ask(port, "CLUSTER", "MEET", "127.0.0.1", self.servers[0], self.processes[self.servers[0]].bus)
+            self.ask(port, "CLUSTER", "MEET", "127.0.0.1", first, self.processes[first].bus)
         wait_for(lambda: all(self.knows(port) for port in self.processes), PATIENCE_S)
-        self.ask(self.replica, "CLUSTER", "REPLICATE", self.ask(self.owner, "CLUSTER", "MYID").decode())
+        owner_id = self.ask(self.owner, "CLUSTER", "MYID").decode()
+        self.ask(self.replica, "CLUSTER", "REPLICATE", owner_id)
         wait_for(self.is_copied, PATIENCE_S)
         self.url = "cluster://" + ",".join(f"127.0.0.1:{port}" for port in self.servers)
 
     def start(self) -> int:
-        port, bus = free_port(), free_port()
+        port = free_port()
+        bus = free_port()
         home = self.folder / str(port)
         home.mkdir()
         options = {
             "port": port, "cluster-port": bus, "cluster-enabled": "yes", "cluster-node-timeout": 1000, "save": "",
             "dir": home,
         }  # fmt: skip
-        arguments = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-        process: Any = subprocess.Popen([str(valkey.find_binary()), *arguments], stdout=subprocess.DEVNULL)
+        command = [str(valkey.find_binary())]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        process: Any = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         process.bus = bus
         self.stack.callback(process.wait)
         self.stack.callback(process.kill)

@@ -21,7 +21,9 @@ JSON = Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """An HTTP server on a free port of loopback (or of another address), with a thread for each connection. A client may leave at any time."""
+    """An HTTP server on a free port of loopback (or of another address), with a thread for each connection. A client
+    may leave at any time.
+    """
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> None:
         super().__init__((host, 0), handler)
@@ -73,22 +75,31 @@ def use_first_tool(body: dict[str, JSON]) -> Turn:
     last = body["messages"][-1]
     if last["role"] == "tool":
         return says(f"The result is {last['content']}.")
-    if tools := body.get("tools"):
-        return calls((tools[0]["function"]["name"], arguments_from(tools[0]["function"], text_of(last))))
-    return says(f"You said: {text_of(last)}")
+    text = join_text(last)
+    tools = body.get("tools")
+    if not tools:
+        return says(f"You said: {text}")
+    function = tools[0]["function"]
+    return calls((function["name"], guess_arguments(function, text)))
 
 
-def arguments_from(function: dict[str, JSON], text: str) -> dict[str, JSON]:
+def guess_arguments(function: dict[str, JSON], text: str) -> dict[str, JSON]:
+    """The numbers of the text for what must be a number, in their order, and the whole text for the rest."""
     numbers = iter(re.findall(r"-?\d+(?:\.\d+)?", text))
-    return {
-        name: json.loads(next(numbers, "0")) if rule.get("type") in ("integer", "number") else text
-        for name, rule in function["parameters"].get("properties", {}).items()
-    }
+    arguments: dict[str, JSON] = {}
+    for name, rule in function["parameters"].get("properties", {}).items():
+        if rule.get("type") in ("integer", "number"):
+            arguments[name] = json.loads(next(numbers, "0"))
+        else:
+            arguments[name] = text
+    return arguments
 
 
-def text_of(message: dict[str, JSON]) -> str:
+def join_text(message: dict[str, JSON]) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
 
 
 class StubOpenAI:
@@ -154,8 +165,9 @@ class StubOpenAI:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         lines = head.split("\r\n")
-        headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in lines[1:] if line)}
-        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+        headers = parse_headers(lines[1:])
+        content = await reader.readexactly(int(headers.get("content-length", 0)))
+        body = json.loads(content or b"{}")
         self.headers.append(headers)
         path = lines[0].split()[1]
         if path.endswith("/embeddings"):
@@ -165,10 +177,12 @@ class StubOpenAI:
             return await self._send(writer, 200, {"object": "list", "data": [{"id": "stub", "object": "model"}]})
         self.requests.append(body)
         if path.endswith("/messages"):
-            return await self._say_as_anthropic(writer, body, self.turns.pop(0) if self.turns else says("Hello."))
+            turn = self.turns.pop(0) if self.turns else says("Hello.")
+            return await self._say_as_anthropic(writer, body, turn)
         if self.only_response_format and body.get("tools"):
             return await self._send(writer, 400, error_body("this server knows no tools"))
-        return await self._answer(writer, body, self.turns.pop(0) if self.turns else self.otherwise(body))
+        turn = self.turns.pop(0) if self.turns else self.otherwise(body)
+        return await self._answer(writer, body, turn)
 
     async def _say_as_anthropic(self, writer: asyncio.StreamWriter, body: dict[str, JSON], turn: Turn) -> bool:
         """The same turns in the shape of Anthropic's messages."""
@@ -295,6 +309,14 @@ class StubOpenAI:
         return pieces
 
 
+def parse_headers(lines: list[str]) -> dict[str, str]:
+    headers = {}
+    for line in filter(None, lines):
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    return headers
+
+
 def write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
@@ -319,7 +341,9 @@ def embed(text: str, size: int = 256) -> list[float]:
     """Word stems hashed into buckets, of length one: texts that share words lie near each other."""
     vector = [0.0] * size
     for word in re.findall(r"[a-z]+", text.lower()):
-        vector[int.from_bytes(hashlib.sha256(word[:5].encode()).digest()[:4], "big") % size] += 1.0
+        digest = hashlib.sha256(word[:5].encode()).digest()
+        bucket = int.from_bytes(digest[:4], "big") % size
+        vector[bucket] += 1.0
     length = math.sqrt(sum(value * value for value in vector)) or 1.0
     return [value / length for value in vector]
 

@@ -26,7 +26,9 @@ def begin(block: Atomic) -> None:
     enter(block)
     if getattr(block, "_from_testcase", False) or getattr(present, "outermost", None) is not None:
         return
-    present.outermost, present.place, present.began = block, find_place(), time.perf_counter()
+    present.outermost = block
+    present.place = find_place()
+    present.began = time.perf_counter()
 
 
 def end(block: Atomic, *error: Any) -> None:
@@ -34,7 +36,8 @@ def end(block: Atomic, *error: Any) -> None:
         leave(block, *error)
     finally:
         if getattr(present, "outermost", None) is block:
-            held[present.place].append((time.perf_counter() - present.began) * 1000)
+            seconds = time.perf_counter() - present.began
+            held[present.place].append(seconds * 1000)
             present.outermost = None
 
 
@@ -70,9 +73,10 @@ def list_rows() -> list[str]:
     for place, times in held.items():
         times = sorted(times)
         if len(times) >= LEAST and not place.startswith(("tests/", "elsewhere")):
-            rows.append((times[int(len(times) * 0.95)], times[len(times) // 2], len(times), place))
-    head = ["| block | times | median ms | p95 ms |", "|---|--:|--:|--:|"]
-    return head + [
-        f"| `{place}` | {count} | {median:.1f} | {p95:.1f} |"
-        for p95, median, count, place in sorted(rows, reverse=True)
-    ]
+            p95 = times[int(len(times) * 0.95)]
+            median = times[len(times) // 2]
+            rows.append((p95, median, len(times), place))
+    lines = ["| block | times | median ms | p95 ms |", "|---|--:|--:|--:|"]
+    for p95, median, count, place in sorted(rows, reverse=True):
+        lines.append(f"| `{place}` | {count} | {median:.1f} | {p95:.1f} |")
+    return lines

@@ -15,4 +15,10 @@ def is_exhaustive() -> bool:
 def each(values: Collection[Any], *usual: Any) -> list[Any]:
     """The cells of a full matrix as parameters: only the `usual` ones run outside `make exhaustive`."""
     assert set(usual) <= set(values), f"{usual} are not all in {values}"
-    return [value if value in usual else pytest.param(value, marks=pytest.mark.exhaustive) for value in values]
+    parameters = []
+    for value in values:
+        if value in usual:
+            parameters.append(value)
+        else:
+            parameters.append(pytest.param(value, marks=pytest.mark.exhaustive))
+    return parameters

@@ -5,23 +5,30 @@ from django.db import connection, transaction
 STEP = 100  # instructions of SQLite's virtual machine
 
 
-def nodes_of(plan):
+def iterate_nodes(plan):
+    """A node of a plan of PostgreSQL, and all below it."""
     yield plan
     for below in plan.get("Plans", ()):
-        yield from nodes_of(below)
+        yield from iterate_nodes(below)
 
 
-def rows_read(node):
-    seen = node["Actual Rows"] + node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
-    return seen * node["Actual Loops"]
+def count_rows(node):
+    """The rows that a node has read, also those that it has dropped."""
+    rows = node["Actual Rows"]
+    rows += node.get("Rows Removed by Filter", 0)
+    rows += node.get("Rows Removed by Index Recheck", 0)
+    return rows * node["Actual Loops"]
 
 
 def amount_read(work, table="runs_run"):
     """What `work` read of this table, and its result; what it wrote is undone."""
     with transaction.atomic():
-        found = read_by_sqlite(work) if connection.vendor == "sqlite" else read_by_postgres(work, table)
+        if connection.vendor == "sqlite":
+            amount, result = read_by_sqlite(work)
+        else:
+            amount, result = read_by_postgres(work, table)
         transaction.set_rollback(True)
-    return found
+    return amount, result
 
 
 def read_by_sqlite(work):
@@ -51,7 +58,8 @@ def read_by_postgres(work, table):
                 cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
                 plan = cursor.fetchone()[0][0]["Plan"]
                 cursor.execute("ROLLBACK TO SAVEPOINT explained")
-            rows += sum(rows_read(node) for node in nodes_of(plan) if node.get("Relation Name") == table)
+            nodes = [node for node in iterate_nodes(plan) if node.get("Relation Name") == table]
+            rows += sum(map(count_rows, nodes))
         return execute(statement, values, many, context)
 
     with connection.execute_wrapper(explain):

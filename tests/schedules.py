@@ -40,12 +40,14 @@ def make_schedule(alice, make_agent, worker):
 
 @pytest.fixture
 def tick(worker):
+    """What is due at this time is started, and its runs are worked on."""
+
     def tick(now, *, work=True):
         with worker.capture(execute=True):
-            told = schedules.tick_schedules(now)
+            outcome = schedules.tick_schedules(now)
         if work:
             worker.work(limit=500)
-        return told
+        return outcome
 
     return tick
 

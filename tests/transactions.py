@@ -33,6 +33,7 @@ KNOWN = (
 
 
 def is_in_transaction() -> bool:
+    """In one of the product's: pytest-django marks its own."""
     return any(not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks)
 
 
@@ -47,6 +48,8 @@ def note(what: str) -> None:
 
 
 def noticed(what: str, work: Callable[..., Any], is_meant: Callable[..., bool] = lambda *_: True) -> Callable[..., Any]:
+    """The same work, which is recorded if it is done in a transaction."""
+
     def with_note(*args: Any, **more: Any) -> Any:
         if is_meant(*args):
             note(what)

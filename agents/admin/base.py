@@ -77,7 +77,8 @@ class ModelAdmin(admin.ModelAdmin):
 
     def action_url(self, name: str) -> URLPattern:
         view = self.admin_site.admin_view(partial(self.act_on_row, name=name))
-        return path(f"<path:object_id>/{getattr(self, name).url_path}/", view, name=self.url_name(name))
+        action = getattr(self, name)
+        return path(f"<path:object_id>/{action.url_path}/", view, name=self.url_name(name))
 
     def act_on_row(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         method = getattr(self, name)
@@ -118,4 +119,5 @@ class ModelAdmin(admin.ModelAdmin):
         return actions
 
     def url_name(self, verb: str) -> str:
-        return f"{self.model._meta.app_label}_{self.model._meta.model_name}_{verb}"
+        meta = self.model._meta
+        return f"{meta.app_label}_{meta.model_name}_{verb}"

@@ -77,13 +77,17 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
         return rows.select_related(self.owner_field)
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_view_permission(request, obj) and (obj is None or self.is_visible(request, obj))
+        # Without a row Django asks about the kind: whether there is a list at all.
+        may_view_some = super().has_view_permission(request, obj)
+        return may_view_some and (obj is None or self.is_visible(request, obj))
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_change_permission(request, obj) and (obj is None or self.is_editable(request, obj))
+        may_change_some = super().has_change_permission(request, obj)
+        return may_change_some and (obj is None or self.is_editable(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and (obj is None or self.is_editable(request, obj))
+        may_delete_some = super().has_delete_permission(request, obj)
+        return may_delete_some and (obj is None or self.is_editable(request, obj))
 
     def is_visible(self, request: HttpRequest, row: Any) -> bool:
         return self.get_queryset(request).filter(pk=row.pk).exists()
@@ -153,7 +157,8 @@ class OwnedAdmin(VisibleChoices, ModelAdmin):
     def audit(self, request: HttpRequest, verb: str, row: Any, **details: Any) -> None:
         """One line in the audit log; `details` must not contain a secret."""
         action = f"{row._meta.model_name}.{verb}"
-        AuditEvent.record(action, row, actor=request.user, source=request.META.get("REMOTE_ADDR", ""), **details)
+        source = request.META.get("REMOTE_ADDR", "")
+        AuditEvent.record(action, row, actor=request.user, source=source, **details)
 
 
 def sharing_form(form: type, user: Any) -> type:

@@ -47,8 +47,10 @@ class ProviderKind:
         return Provider.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: Provider) -> Definition:
+        # “kind” is the kind of the definition, so the provider's is called “llm” in files.
         values = {name: getattr(row, name) for name in self.columns if name != "kind"}
-        return {"kind": self.name, "name": row.name, "llm": row.kind, **without_defaults(values, Provider)}
+        chosen = without_defaults(values, Provider)
+        return {"kind": self.name, "name": row.name, "llm": row.kind, **chosen}
 
     def write(self, definition: Definition, *, owner: Any, actor: Any, row: Provider | None) -> Provider:
         """The key never comes from a file; a changed address clears the stored key."""
@@ -78,7 +80,8 @@ class ToolKind:
 
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         types = {**shapes.column_shapes(Tool, self.columns), "agent": (str,), "chain": (str,), "builtin": (str,)}
-        return shapes.faults(definition, types) + shapes.not_texts(definition, find_options_of_kind(Tool, "lines"))
+        lists = find_options_of_kind(Tool, "lines")
+        return shapes.faults(definition, types) + shapes.not_texts(definition, lists)
 
     def rows(self, owner: Any) -> Iterable[Tool]:
         return Tool.objects.filter(owner=owner, kind__in=self.own).order_by("name")
@@ -87,8 +90,9 @@ class ToolKind:
         return Tool.objects.filter(owner=owner, name=name).first()
 
     def read(self, row: Tool) -> Definition:
-        values = without_defaults({name: getattr(row, name) for name in self.columns}, Tool)
-        return {"kind": self.name, "name": row.name, **self.source_of(row), **values}
+        values = {name: getattr(row, name) for name in self.columns}
+        chosen = without_defaults(values, Tool)
+        return {"kind": self.name, "name": row.name, **self.source_of(row), **chosen}
 
     def source_of(self, row: Tool) -> Definition:
         if row.kind == Tool.Kind.AGENT:
@@ -286,7 +290,8 @@ class AgentKind:
         return rows.prefetch_related("grants__tool", "hooks__tool")
 
     def find(self, owner: Any, name: str) -> Agent | None:
-        return Agent.objects.filter(owner=owner, name=name).select_related("provider").first()
+        own = Agent.objects.filter(owner=owner, name=name)
+        return own.select_related("provider").first()
 
     def read(self, row: Agent) -> Definition:
         values = {name: getattr(row, name) for name in AGENT_COLUMNS}

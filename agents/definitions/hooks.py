@@ -47,6 +47,7 @@ def read_hooks(agent: Agent) -> list[Definition]:
 
 
 def plain_hook(entry: Definition) -> Definition:
+    """A hook without what is usual, so that two files that mean the same are equal."""
     special = {name: entry[name] for name, value in USUAL.items() if entry.get(name, value) != value}
     return {"place": entry.get("place"), "function": entry.get("function"), **special}
 

@@ -73,7 +73,8 @@ class Agent(AgentOptions):
             "model_name": self.model_name or self.provider.default_model,
             "grants": [grant_spec(grant) for grant in self.grants.select_related("tool")],
         }
-        return AgentSpec(**{**versioned_values(self, AgentSpec), **named})
+        options = versioned_values(self, AgentSpec)
+        return AgentSpec(**{**options, **named})
 
     def problems(self) -> list[dict[str, str]]:
         """All problems of the working row; empty if it can be published."""

@@ -41,7 +41,8 @@ class AuditEvent(models.Model):
         ordering = ["-at", "-id"]
 
     def __str__(self) -> str:
-        return f"{self.actor_name or 'system'} {self.action} {self.subject_kind} {self.subject_name}"
+        actor = self.actor_name or "system"
+        return f"{actor} {self.action} {self.subject_kind} {self.subject_name}"
 
     @classmethod
     def record(

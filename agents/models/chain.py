@@ -191,6 +191,7 @@ class ChainStep(StoredRow):
             )
         except ValidationError as error:
             details = [{**as_detail(problem), "step": self.key} for problem in error.errors()]
+            # The message names one problem; the details have all of them.
             first = details[0]
             message = f"Step “{self.key}”: {first['field']}: {first['message']}."
             raise Invalid(message, code="invalid_step", details=details)
@@ -223,7 +224,8 @@ class ChainVersion(TriedVersion):
 
 def offer_as_tool(chain: Chain, spec: ChainSpec) -> Tool | None:
     """The catalogue row through which agents call this chain."""
-    return save_callable_tool(chain, Tool.Kind.CHAIN, spec.description, tool_schema(spec), chain.timeout)
+    schema = tool_schema(spec)
+    return save_callable_tool(chain, Tool.Kind.CHAIN, spec.description, schema, chain.timeout)
 
 
 def tool_schema(spec: ChainSpec) -> dict[str, Any]:
@@ -277,7 +279,7 @@ def as_detail(error: Any) -> dict[str, str]:
     """One pydantic error as an entry of details; `loc` names the step's field."""
     return {
         "step": "",
-        "field": ".".join(str(part) for part in error["loc"]),
+        "field": ".".join(map(str, error["loc"])),
         "code": error["type"],
         "message": error["msg"],
     }

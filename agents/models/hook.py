@@ -24,7 +24,8 @@ class HookQuerySet(models.QuerySet):
         """Those that may apply to this user's runs: of the agents they see, of their teams, of the site."""
         teams = Membership.objects.filter(user_id=user.pk).values("team_id")
         agents = Agent.objects.visible_to(user).values("pk")
-        return self.filter(Q(agent__in=agents) | Q(team__in=teams) | Q(agent=None, team=None))
+        is_of_site = Q(agent=None, team=None)
+        return self.filter(Q(agent__in=agents) | Q(team__in=teams) | is_of_site)
 
     def editable_by(self, user: Any) -> Self:
         """Those of the agents that they may change, of the teams they administer, for superusers of the site."""
@@ -39,7 +40,8 @@ class HookQuerySet(models.QuerySet):
         as a query within this one names it.
         """
         teams = Agent.objects.filter(pk=shared, team__isnull=False).values("team_id")
-        return self.filter(Q(agent_id=agent) | Q(team_id__in=teams) | Q(agent=None, team=None), enabled=True)
+        is_of_site = Q(agent=None, team=None)
+        return self.filter(Q(agent_id=agent) | Q(team_id__in=teams) | is_of_site, enabled=True)
 
 
 class Hook(Editable, StoredRow):

@@ -112,7 +112,9 @@ class ApiKey(StoredRow):
         return EVERYTHING in self.scopes or f"{resource}:*" in self.scopes
 
     def is_live(self) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
+        if self.revoked_at is not None:
+            return False
+        return self.expires_at is None or self.expires_at > timezone.now()
 
     def mark_used(self) -> None:
         """Written at most once a minute; a write per request would cost more than the request."""

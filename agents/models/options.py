@@ -100,7 +100,8 @@ def option_defaults(model: Any) -> dict[str, Any]:
 
 def find_options_of_kind(model: Any, kind: str) -> list[str]:
     """The names of the options that have this kind of control."""
-    return [name for name, column in find_options(model).items() if find_control(column) == kind]
+    options = find_options(model)
+    return [name for name, column in options.items() if find_control(column) == kind]
 
 
 def stored_name(column: Any) -> str:

@@ -30,4 +30,5 @@ class Preference(StoredRow):
     @classmethod
     def of(cls, user: Any) -> Self:
         """The person's row, or an unsaved row with the defaults."""
-        return cls.objects.filter(user_id=user.pk).first() or cls(user_id=user.pk)
+        row = cls.objects.filter(user_id=user.pk).first()
+        return row or cls(user_id=user.pk)

@@ -84,7 +84,8 @@ class Editable:
 
 class TeamQuerySet(models.QuerySet):
     def visible_to(self, user: Any) -> Self:
-        return self.filter(pk__in=Membership.objects.filter(user_id=user.pk).values("team_id"))
+        memberships = Membership.objects.filter(user_id=user.pk)
+        return self.filter(pk__in=memberships.values("team_id"))
 
     def nearest_first(self, user: Any) -> Self:
         # A team's name is unique on the site.

@@ -144,4 +144,5 @@ class ToolGrant(StoredRow):
         ]
 
     def __str__(self) -> str:
-        return f"{self.agent or self.chain} may use {self.tool}: {self.mode}"
+        holder = self.agent or self.chain
+        return f"{holder} may use {self.tool}: {self.mode}"

@@ -20,9 +20,8 @@ class TeamName(serializers.SlugRelatedField):
     """A team by name, or null; one can only share with a team one belongs to."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(
-            slug_field="name", queryset=Team.objects.none(), **{"required": False, "allow_null": True, **kwargs}
-        )
+        options = {"required": False, "allow_null": True, **kwargs}
+        super().__init__(slug_field="name", queryset=Team.objects.none(), **options)
 
     def get_queryset(self) -> models.QuerySet:
         return Team.objects.visible_to(self.context["request"].user)
@@ -98,7 +97,8 @@ class OwnedSerializer(OptionSerializer):
         return row
 
     def create(self, validated: dict[str, Any]) -> Any:
-        return super().create({"owner": self.context["request"].user, **validated})
+        owner = self.context["request"].user
+        return super().create({"owner": owner, **validated})
 
 
 class DisplayedSerializer(OwnedSerializer):

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from .errors import ConfigurationError
 
+# Traffic to these does not leave the machine, so it needs no TLS.
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -44,16 +45,16 @@ def settings(url: str | None = None, api_key: str | None = None) -> Settings:
         address = stored.url
     if not address:
         raise ConfigurationError("No server is known. Set MUSTER_URL, or run `muster login`.")
-    address = checked_url(address)
+    address = check_url(address)
     key = api_key or os.environ.get("MUSTER_API_KEY") or ""
     if not key and stored and stored.url == address:
         key = stored.api_key
     if not key:
         raise ConfigurationError(f"There is no API key for {address}. Set MUSTER_API_KEY, or run `muster login`.")
-    return Settings(address, checked_key(key))
+    return Settings(address, check_key(key))
 
 
-def checked_url(url: str) -> str:
+def check_url(url: str) -> str:
     """The address without a slash at its end. Raises ConfigurationError."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -63,7 +64,7 @@ def checked_url(url: str) -> str:
     return url.strip().rstrip("/")
 
 
-def checked_key(key: str) -> str:
+def check_key(key: str) -> str:
     """Raises ConfigurationError for a text that cannot stand in a header."""
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -99,7 +100,8 @@ def save(values: Settings) -> Path:
     """Write the file anew, readable by its owner alone from the first byte."""
     file = path()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(dir=file.parent)  # created with the mode 0600
+    # Created with the mode 0600.
+    number, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(number, "w") as opened:
             json.dump({"url": values.url, "api_key": values.api_key}, opened)

@@ -70,11 +70,12 @@ class Position:
         if turn != self.turn:
             self.turn = turn
             self.length = 0
-        had = max(0, self.length - offset)
-        if had >= len(event.text):
+        overlap = max(0, self.length - offset)
+        if overlap >= len(event.text):
             return None
         self.length = offset + len(event.text)
-        return Event(event.type, {**event.data, "offset": offset + had, "text": event.text[had:]})
+        data = {**event.data, "offset": offset + overlap, "text": event.text[overlap:]}
+        return Event(event.type, data)
 
 
 class Text:
@@ -87,18 +88,23 @@ class Text:
     def add(self, event: Event) -> str:
         """The new piece of text that this event brings; empty if there is none."""
         if event.type == "message.delta":
-            return self.extend(int(event.data.get("turn", 0)), self.so_far(event) + event.text)
-        if event.type == "model.finished":
-            return self.extend(int(event.data.get("turn", 0)), str(event.data.get("text") or ""))
-        return ""
+            text = self.cut_at_offset(event) + event.text
+        elif event.type == "model.finished":
+            text = str(event.data.get("text") or "")
+        else:
+            return ""
+        turn = int(event.data.get("turn", 0))
+        return self.extend(turn, text)
 
-    def so_far(self, event: Event) -> str:
+    def cut_at_offset(self, event: Event) -> str:
+        """What was written before this piece."""
         if event.data.get("turn") != self.turn:
             return ""
         offset = int(event.data.get("offset", 0))
         return self.written[:offset]
 
     def extend(self, turn: int, text: str) -> str:
+        """Take over the text of a turn so far. A text that differs from what was written brings nothing new."""
         if turn != self.turn:
             self.turn = turn
             self.written = ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+# By the HTTP specification, and as Muster's API keeps it: PATCH sets fields to values, it never adds to one.
 SAFE_TO_REPEAT = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 
 

@@ -10,8 +10,11 @@ import httpx
 
 from .errors import seconds
 
+# The connection was not made, so the server cannot have done anything.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-REFUSED = frozenset({429})  # the server did nothing
+# The server did nothing, so the request can be sent again whatever it is.
+REFUSED = frozenset({429})
+# A proxy answers these for a server that may have done the work.
 MAYBE_DONE = frozenset({500, 502, 503, 504})
 
 
@@ -45,6 +48,7 @@ class Retries:
             return self.pause(attempt)
         if delay > self.longest_retry_after_s:
             return None
+        # All clients were told the same time.
         return delay + self.random.uniform(0, 0.25)
 
     def pause(self, attempt: int) -> float:

@@ -50,11 +50,12 @@ def read_letter(tree: Tree, max_chars: int) -> Reading:
     """The message that these parts make. Raises Unavailable while the processes that read are busy."""
     left_out: list[Entry] = []
     try:
-        read = parse_in_child.run_reader_task("letter", shorten(tree, LONGEST, left_out), max_chars)
+        read = parse_in_child.run_reader_task("letter", cut_texts(tree, LONGEST, left_out), max_chars)
     except (parse_in_child.TooMuch, parse_in_child.Refused):
         left_out = [describe_loss("message", f"{TOO_COMPLEX} Only the beginning of its parts was read.")]
         read = read_beginning(tree, max_chars)
     text = clean_untrusted_text(read["text"])
+    # The length counts characters of the whole message, so those that were removed here must not count.
     removed = len(read["text"]) - len(text)
     left_out.extend(map(clean_values, read["left_out"]))
     return Reading(
@@ -73,7 +74,8 @@ def build_attachment(file: Tree) -> Attachment:
 
 
 def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
-    beginning = shorten(tree, SHORTER, [])
+    """The second try, with less text; if that is too complex as well, only the names of the files are known."""
+    beginning = cut_texts(tree, SHORTER, [])
     try:
         read: dict[str, JSON] = parse_in_child.run_reader_task("letter", beginning, max_chars)
     except (parse_in_child.TooMuch, parse_in_child.Refused):
@@ -82,8 +84,8 @@ def read_beginning(tree: Tree, max_chars: int) -> dict[str, JSON]:
     return read
 
 
-def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
-    """The tree with this much of each text."""
+def cut_texts(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
+    """The tree with this much of each text. What is cut is added to `left_out`."""
     changes: Tree = {}
     text = part.get("text")
     if isinstance(text, str) and len(text) > limit:
@@ -92,11 +94,12 @@ def shorten(part: Tree, limit: int, left_out: list[Entry]) -> Tree:
         left_out.append(describe_loss(what, why))
         changes["text"] = text[:limit]
     if part.get("parts"):
-        changes["parts"] = [shorten(one, limit, left_out) for one in part["parts"]]
+        changes["parts"] = [cut_texts(one, limit, left_out) for one in part["parts"]]
     return {**part, **changes}
 
 
 def find_files(part: Tree) -> list[Tree]:
+    """The innermost parts of a message, each as if it were an attached file."""
     inner = part.get("parts") or []
     if not inner:
         name = part.get("name") or ""
@@ -108,6 +111,7 @@ def find_files(part: Tree) -> list[Tree]:
 
 
 def clean_values(value: JSON) -> JSON:
+    """The same JSON; every text in it without invisible characters."""
     if isinstance(value, str):
         return clean_untrusted_text(value)
     if isinstance(value, list):

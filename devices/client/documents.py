@@ -31,13 +31,13 @@ MAGIC = {
 }
 
 
-def pdf_text(file: BinaryIO) -> str:
+def read_pdf(file: BinaryIO) -> str:
     """The text of all pages. Raises ToolRefused."""
-    text = BETWEEN_PAGES.join(pdf_pages(file))
+    text = BETWEEN_PAGES.join(iterate_pdf_pages(file))
     return text[:MAX_TEXT]
 
 
-def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
+def iterate_pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
     """The text of each page from `first` on. Raises ToolRefused."""
     try:
         # Takes 0.2 s to import, and most calls read no PDF.
@@ -61,13 +61,14 @@ def pdf_pages(file: BinaryIO, first: int = 0) -> Iterator[str]:
         raise ToolRefused("unreadable", f"the PDF is damaged: {type(error).__name__}")
 
 
-def docx_text(file: BinaryIO) -> str:
+def read_docx(file: BinaryIO) -> str:
     """Paragraphs and tables of a Word file. Raises ToolRefused."""
     try:
         import docx
     except ImportError:
         raise ToolRefused("unsupported", "this client was installed without its Word reader (pip install python-docx)")
     try:
+        # A small archive may unpack to more than this machine's memory: it is asked before anything is unpacked.
         with zipfile.ZipFile(file) as archive:
             if sum(item.file_size for item in archive.infolist()) > MAX_UNPACKED_BYTES:
                 raise ToolRefused("too_large", "the Word file unpacks to more than 200 MB")
@@ -76,15 +77,18 @@ def docx_text(file: BinaryIO) -> str:
         lines = [paragraph.text for paragraph in document.paragraphs]
         for table in document.tables:
             stopping.raise_if_stopped()
-            lines += ["\t".join(cell.text for cell in row.cells) for row in table.rows]
-        return "\n".join(lines)[:MAX_TEXT]
+            for row in table.rows:
+                cells = [cell.text for cell in row.cells]
+                lines.append("\t".join(cells))
+        text = "\n".join(lines)
+        return text[:MAX_TEXT]
     except ToolRefused:
         raise
     except Exception as error:  # python-docx also raises exceptions of lxml and zipfile
         raise ToolRefused("unreadable", f"the Word file is damaged: {type(error).__name__}")
 
 
-def binary_reason(head: bytes) -> str | None:
+def describe_binary(head: bytes) -> str | None:
     """Why the first bytes of a file are not text; None if they may be."""
     # Text may begin with a byte order mark, and UTF-16 has zeros.
     if find_mark(head):
@@ -97,4 +101,5 @@ def binary_reason(head: bytes) -> str | None:
 
 
 def is_printable(magic: bytes) -> bool:
+    """Whether a text could begin with it."""
     return magic.isascii() and magic.decode().isprintable()

@@ -76,6 +76,7 @@ class Store:
         survives a power cut.
         """
         with self.lock:
+            # A transaction inside of another one is a part of it: it commits, or fails, with the whole.
             if self.depth:
                 yield self.db
                 return
@@ -93,10 +94,10 @@ class Store:
             finally:
                 self.depth -= 1
 
-    def meta(self, name: str, make: str) -> str:
-        """A stored value; `make` creates it if it is missing."""
+    def meta(self, name: str, otherwise: str) -> str:
+        """A stored value; if there is none, `otherwise` is stored."""
         with self.transaction() as db:
-            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, make))
+            db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, otherwise))
             row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return str(row[0])
 
@@ -130,7 +131,11 @@ class Store:
     def all(
         self, kind: str, *, limit: int, search: str | None = None, assignee: str | None = None, **equal: JSON
     ) -> list[Record]:
-        where, values = f"kind = ? AND {NOT_REJECTED}", [kind]
+        """Records whose fields have these values, the last changed first. Words are searched here, not in SQL: all
+        texts of a record count.
+        """
+        where = f"kind = ? AND {NOT_REJECTED}"
+        values = [kind]
         for name, value in equal.items():
             where += " AND json_extract(data, ?) = ?"
             values += [f"$.{name}", value]
@@ -139,8 +144,9 @@ class Store:
                 f"SELECT * FROM records WHERE {where} ORDER BY updated_at DESC, rowid DESC",  # noqa: S608
                 values,
             )
-            records = (record for record in map(build_record, rows) if is_found(record, search, assignee))
-            return list(islice(records, limit))
+            records = map(build_record, rows)
+            matching = (record for record in records if is_found(record, search, assignee))
+            return list(islice(matching, limit))
 
     def for_agent(self, agent: str, *, is_untrusted: bool = False) -> "AgentsRecords":
         """The same records, for a call of this agent."""
@@ -174,6 +180,7 @@ class Store:
                 return False
             data = json.loads(row["data"])
             change = data.pop(CHANGE, None)
+            # A suggested change is carried out or dropped. Without one the record itself is the suggestion.
             if change is not None:
                 data |= change if is_approved else {}
             elif not is_approved:
@@ -184,6 +191,7 @@ class Store:
             return True
 
     def put(self, id: str, data: dict[str, JSON]) -> None:
+        """Replace the content of a record."""
         project = data.get("project_id", "")
         values = (json.dumps(data), project, format_now(), id)
         with self.transaction() as db:
@@ -219,9 +227,10 @@ class AgentsRecords:
 
 
 def build_record(row: sqlite3.Row) -> Record:
+    """The fields that are columns, and those in the JSON of the row, which cannot replace a column."""
     record: Record = {"id": row["id"], "kind": row["kind"]}
     record |= json.loads(row["data"])
-    for name in SET_BY_STORE[2:]:
+    for name in SET_BY_STORE:
         record[name] = row[name]
     return record
 

@@ -1,5 +1,5 @@
-// Turns every <textarea data-editor="python|json"> into a CodeMirror editor. The textarea stays the form's field, so the
-// page works without this file. With data-validate, or by an event, what is wrong is shown at its lines while typing.
+// Turns every <textarea data-editor="python|json"> into a CodeMirror editor. The textarea stays the form's field, so
+// the page works without this file. With data-validate, or by an event, what is wrong is shown at its lines while typing.
 import { basicSetup, EditorView } from "codemirror";
 import { python, pythonLanguage } from "@codemirror/lang-python";
 import { json, jsonParseLinter } from "@codemirror/lang-json";
@@ -9,10 +9,17 @@ import { keymap } from "@codemirror/view";
 import { indentWithTab } from "@codemirror/commands";
 import { oneDark } from "@codemirror/theme-one-dark";
 
-const languages = {
+// What each language adds to an editor.
+const LANGUAGES = {
   python: () => [python(), pythonLanguage.data.of({ autocomplete: completeContext }), indentUnit.of("    ")],
-  json: () => [json(), indentUnit.of("  "), linter((view) => (view.state.doc.toString().trim() ? jsonParseLinter()(view) : []))],
+  json: () => [json(), indentUnit.of("  "), linter(checkJson)],
 };
+
+// An empty field means no value; it is no mistake.
+function checkJson(view) {
+  const isEmpty = !view.state.doc.toString().trim();
+  return isEmpty ? [] : jsonParseLinter()(view);
+}
 
 // What a function may ask of `ctx`, as functions/stubs.pyi says (a test compares the two).
 const CONTEXT = {
@@ -33,22 +40,23 @@ const CONTEXT = {
   metadata: ["", "The run's metadata."],
 };
 
+// Offers the names of CONTEXT behind “ctx.”.
 function completeContext(context) {
-  const written = context.matchBefore(/\bctx\.\w*/);
-  if (!written) return null;
-  const options = Object.entries(CONTEXT).map(([label, [detail, info]]) => ({
-    label, detail, info, type: detail ? "method" : "property",
-  }));
-  return { from: written.from + 4, options, validFor: /^\w*$/ };
+  const match = context.matchBefore(/\bctx\.\w*/);
+  if (!match) return null;
+  const options = Object.entries(CONTEXT).map(([label, [detail, info]]) => {
+    const type = detail ? "method" : "property";
+    return { label, detail, info, type };
+  });
+  return { from: match.from + "ctx.".length, options, validFor: /^\w*$/ };
 }
 
+// Puts an editor before the text area, and hides that.
 function enhance(area) {
-  const form = area.form;
-  const dark = isDark();
   const extensions = [
     basicSetup,
     keymap.of([indentWithTab]),
-    ...languages[area.dataset.editor](),
+    ...LANGUAGES[area.dataset.editor](),
     lintGutter(),
     EditorView.lineWrapping,
     EditorView.contentAttributes.of({ "aria-label": area.dataset.label || area.name }),
@@ -57,20 +65,22 @@ function enhance(area) {
       area.value = update.state.doc.toString();
       area.dispatchEvent(new Event("input", { bubbles: true }));
     }),
-    ...(dark ? [oneDark] : []),
   ];
-  if (area.dataset.validate) extensions.push(linter((view) => refusals(area, form, view), { delay: 500 }));
+  if (isDark()) extensions.push(oneDark);
+  if (area.dataset.validate) extensions.push(linter((view) => checkOnServer(area, view), { delay: 500 }));
   if (area.readOnly || area.disabled) extensions.push(EditorView.editable.of(false));
-  const view = area.dataset.shadow ? inShadow(area, extensions) : inPage(area, extensions);
-  // A page that checks the source itself says what it found: new CustomEvent("refusals", { detail: [{line, message, …}] }).
+  const view = area.dataset.shadow ? drawInShadow(area, extensions) : drawInPage(area, extensions);
+  // A page that checks the source itself says what is wrong:
+  // new CustomEvent("refusals", { detail: [{line, message, …}] }).
   area.addEventListener("refusals", (event) => {
-    view.dispatch(setDiagnostics(view.state, event.detail.map((one) => diagnostic(view.state.doc, one))));
+    const diagnostics = event.detail.map((refusal) => buildDiagnostic(view.state.doc, refusal));
+    view.dispatch(setDiagnostics(view.state, diagnostics));
   });
   area.hidden = true;
   area.required = false; // a hidden field cannot be focused by the browser; the server says what is missing
 }
 
-function inPage(area, extensions) {
+function drawInPage(area, extensions) {
   const view = new EditorView({ doc: area.value, extensions });
   view.dom.classList.add("code-editor");
   view.dom.classList.toggle("tall", area.rows >= 15);
@@ -79,7 +89,7 @@ function inPage(area, extensions) {
 }
 
 // In a shadow root the editor's styles are constructed sheets, which a strict content policy lets through.
-function inShadow(area, extensions) {
+function drawInShadow(area, extensions) {
   const host = document.createElement("div");
   const root = host.attachShadow({ mode: "open" });
   const look = EditorView.theme({
@@ -95,56 +105,82 @@ function inShadow(area, extensions) {
 
 function isDark() {
   const page = document.documentElement;
-  if (page.classList.contains("dark") || page.dataset.theme) return page.classList.contains("dark") || page.dataset.theme === "dark";
-  return getComputedStyle(page).colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
+  if (page.classList.contains("dark")) return true;
+  if (page.dataset.theme) return page.dataset.theme === "dark";
+  const allowsDark = getComputedStyle(page).colorScheme.includes("dark");
+  return allowsDark && matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-async function refusals(area, form, view) {
+// What the server refuses in this source, as the editor shows it.
+async function checkOnServer(area, view) {
   const source = view.state.doc.toString();
   if (!source.trim()) return [];
-  const body = { source };
-  for (const name of ["entry", "safe_mode", "allowed_imports", "allowed_hosts"]) {
-    const field = form && form.elements[name];
-    if (!field) continue;
-    if (field.type === "checkbox") body[name] = field.checked;
-    else if (name.startsWith("allowed_")) body[name] = field.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    else if (field.value) body[name] = field.value;
-  }
-  const token = form && form.elements.csrfmiddlewaretoken;
   let answer;
   try {
-    const response = await fetch(area.dataset.validate, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Accept: "application/json", "X-CSRFToken": token ? token.value : "" },
-      body: JSON.stringify(body),
-    });
-    answer = await response.json();
+    answer = await postSource(area, source);
   } catch {
     return []; // offline: the server checks again when the form is sent
   }
-  const found = answer.refusals || (answer.error && answer.error.details) || [];
-  tell(view, found);
-  return found.map((one) => diagnostic(view.state.doc, one));
+  const refusals = answer.refusals || (answer.error && answer.error.details) || [];
+  listRefusals(view, refusals);
+  return refusals.map((refusal) => buildDiagnostic(view.state.doc, refusal));
 }
 
-function diagnostic(doc, one) {
-  const from = place(doc, one.line, one.column);
-  const to = Math.max(from, place(doc, one.end_line, one.end_column));
-  return { from, to, severity: one.severity === "warning" ? "warning" : "error", message: told(one) };
+async function postSource(area, source) {
+  const token = area.form && area.form.elements.csrfmiddlewaretoken;
+  const response = await fetch(area.dataset.validate, {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json",
+      "X-CSRFToken": token ? token.value : "",
+    },
+    body: JSON.stringify({ source, ...readRules(area.form) }),
+  });
+  return response.json();
 }
 
-function told(one) {
-  const message = one.message || "This is not accepted";
-  return `${message}${/[.!?]$/.test(message) ? "" : "."} ${one.hint || ""}`.trim();
+// The fields of the form that say what the source may do.
+function readRules(form) {
+  const rules = {};
+  for (const name of ["entry", "safe_mode", "allowed_imports", "allowed_hosts"]) {
+    const field = form && form.elements[name];
+    if (!field) continue;
+    if (field.type === "checkbox") rules[name] = field.checked;
+    else if (name.startsWith("allowed_")) rules[name] = splitLines(field.value);
+    else if (field.value) rules[name] = field.value;
+  }
+  return rules;
 }
 
-function place(doc, line, column) {
-  const found = doc.line(Math.min(Math.max(line || 1, 1), doc.lines));
-  return Math.min(found.from + Math.max((column || 1) - 1, 0), found.to);
+function splitLines(text) {
+  const lines = text.split("\n").map((line) => line.trim());
+  return lines.filter(Boolean);
+}
+
+function buildDiagnostic(doc, refusal) {
+  const from = findPlace(doc, refusal.line, refusal.column);
+  const to = Math.max(from, findPlace(doc, refusal.end_line, refusal.end_column));
+  const severity = refusal.severity === "warning" ? "warning" : "error";
+  return { from, to, severity, message: formatRefusal(refusal) };
+}
+
+// A sentence and its hint.
+function formatRefusal(refusal) {
+  const message = refusal.message || "This is not accepted";
+  const stop = /[.!?]$/.test(message) ? "" : ".";
+  return `${message}${stop} ${refusal.hint || ""}`.trim();
+}
+
+// The place in the document; the source may have become shorter since it was sent.
+function findPlace(doc, lineNumber, column) {
+  const number = Math.min(Math.max(lineNumber || 1, 1), doc.lines);
+  const line = doc.line(number);
+  return Math.min(line.from + Math.max((column || 1) - 1, 0), line.to);
 }
 
 // The same refusals as a list below, for those who do not see the squiggles.
-function tell(view, found) {
+function listRefusals(view, refusals) {
   let status = view.dom.nextElementSibling;
   if (!status || !status.classList.contains("code-refusals")) {
     status = document.createElement("div");
@@ -153,21 +189,22 @@ function tell(view, found) {
     view.dom.insertAdjacentElement("afterend", status);
   }
   const list = document.createElement("ul");
-  for (const one of found) {
+  for (const refusal of refusals) {
     const item = document.createElement("li");
-    item.textContent = `line ${one.line || 1}: ${told(one)}`;
+    item.textContent = `line ${refusal.line || 1}: ${formatRefusal(refusal)}`;
     list.append(item);
   }
-  status.replaceChildren(...(found.length ? [list] : []));
+  status.replaceChildren();
+  if (refusals.length) status.append(list);
 }
 
+// Rows that the admin adds later begin as a hidden row, which has “__prefix__” in its names.
 function start() {
-  document.querySelectorAll("textarea[data-editor]").forEach((area) => {
-    if (!area.dataset.enhanced && !area.name.includes("__prefix__")) {
-      area.dataset.enhanced = "yes";
-      enhance(area);
-    }
-  });
+  for (const area of document.querySelectorAll("textarea[data-editor]")) {
+    if (area.dataset.enhanced || area.name.includes("__prefix__")) continue;
+    area.dataset.enhanced = "yes";
+    enhance(area);
+  }
 }
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -111,6 +111,7 @@ def build_agent_skill(agent: Agent, more: str = "") -> dict[str, JSON]:
 
 
 def card(name: str, description: str, version: str, skills: list[JSON]) -> dict[str, JSON]:
+    """The card of an agent by the specification of A2A 1.0, without a signature."""
     url = build_a2a_url(name)
     interfaces = []
     for binding, number in BINDINGS:

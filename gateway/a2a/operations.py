@@ -145,10 +145,12 @@ def build_send_answer(body: SendMessageRequest, turn: Turn, ended: JSON) -> JSON
 
 
 def load_task_run(run: Run) -> Run:
+    """The run as it is now, with all rows that a task is made of."""
     return Run.objects.select_related(*turns.RUN_JOINS).get(pk=run.pk)
 
 
 def start_or_resume_task(call: Call, body: SendMessageRequest, *, is_watched: bool = False) -> Turn:
+    """A message that names a task answers what the task waits for; any other one starts a task, once."""
     if body.message.task_id:
         turn = resume_waiting_task(call, body.message)
         pushes.keep_asked(turn.run, body)
@@ -175,8 +177,10 @@ def start_new_task(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
     # Before the transaction, since files are scanned and names are resolved.
     parts = requests.build_message_parts(call.user, message)
     with transaction.atomic():
-        session = find_or_open_session(call, message.context_id) if message.context_id else None
-        session = referenced_session(call, message, session)
+        session = None
+        if message.context_id:
+            session = find_or_open_session(call, message.context_id)
+        session = find_referenced_session(call, message, session)
         turn = turns.start_turn(
             user=call.user,
             key=call.key,
@@ -184,7 +188,7 @@ def start_new_task(call: Call, body: SendMessageRequest, **more: Any) -> Turn:
             parts=parts,
             session=session,
             input=requests.find_schema_input(message, find_input_schema(agent)),
-            metadata={MESSAGE_ID: message.message_id, **modes_asked(body)},
+            metadata={MESSAGE_ID: message.message_id, **build_modes_metadata(body)},
             **more,
         )
         pushes.keep_asked(turn.run, body, is_checked=True)
@@ -196,7 +200,7 @@ def find_or_open_session(call: Call, context: str) -> Session:
     return session or requests.open_context_session(call.user, context)
 
 
-def referenced_session(call: Call, message: Message, session: Session | None) -> Session | None:
+def find_referenced_session(call: Call, message: Message, session: Session | None) -> Session | None:
     """The context of the tasks that the message refers to: the agent sees what was said in it, and in no other.
 
     Raises A2AError.
@@ -218,7 +222,8 @@ def referenced_session(call: Call, message: Message, session: Session | None) ->
     return session
 
 
-def modes_asked(body: SendMessageRequest) -> dict[str, JSON]:
+def build_modes_metadata(body: SendMessageRequest) -> dict[str, JSON]:
+    """The types that the client accepts, as they are kept with the run."""
     accepted = modes.read_modes(body.configuration.accepted_output_modes)
     if not accepted:
         return {}
@@ -227,9 +232,9 @@ def modes_asked(body: SendMessageRequest) -> dict[str, JSON]:
 
 def keep_modes(run: Run, body: SendMessageRequest) -> None:
     """A later message may accept other types than the first."""
-    asked_modes = modes_asked(body)
-    if asked_modes:
-        run.metadata = {**run.metadata, **asked_modes}
+    metadata = build_modes_metadata(body)
+    if metadata:
+        run.metadata = {**run.metadata, **metadata}
         run.save(update_fields=["metadata"])
 
 
@@ -254,7 +259,7 @@ def resume_waiting_task(call: Call, message: Message) -> Turn:
     # A context has two names: the client's, if it chose one, and the session's id.
     if message.context_id and message.context_id not in (run.session.name_for_a2a, str(run.session_id)):
         raise Invalid("The task belongs to another context.", code="invalid_params", hint="Leave out contextId.")
-    referenced_session(call, message, run.session)
+    find_referenced_session(call, message, run.session)
     if run.is_done:
         raise A2AError("The task has ended.", code="unsupported_operation", hint="Send a message without taskId.")
     inputs = list(InputRequest.objects.open().filter(run=run))
@@ -262,12 +267,13 @@ def resume_waiting_task(call: Call, message: Message) -> Turn:
     if decisions:
         return turns.answer_waiting_run(call.user, {}, declined=[], decisions=decisions, source="a2a")
     if not inputs:
-        raise not_waiting(run)
+        raise build_not_waiting_error(run)
     results, declined = requests.parse_task_answers(message, inputs)
     return turns.answer_waiting_run(call.user, results, declined=declined, decisions=[], source="a2a")
 
 
-def not_waiting(run: Run) -> A2AError:
+def build_not_waiting_error(run: Run) -> A2AError:
+    """Why a task takes no message, and what the client can do about it."""
     if Approval.objects.open().filter(run=run).exists():
         return A2AError(
             "The task waits for a decision.",
@@ -327,7 +333,7 @@ def subscribe(call: Call, params: JSON) -> tuple[JSON, Turn]:
     return task_json(run), Turn(run, run.last_event)
 
 
-def extended_card(call: Call, params: JSON) -> JSON:
+def get_extended_card(call: Call, params: JSON) -> JSON:
     card, _ = cards.build_user_card(call.user, call.agent)
     return cards.sign_agent_card(card)
 
@@ -364,7 +370,7 @@ OPERATIONS: dict[str, Callable[[Call, JSON], JSON]] = {
     "SendMessage": send_now,
     "GetTask": get_task,
     "ListTasks": list_tasks,
-    "GetExtendedAgentCard": extended_card,
+    "GetExtendedAgentCard": get_extended_card,
     "CreateTaskPushNotificationConfig": create_push,
     "GetTaskPushNotificationConfig": get_push,
     "ListTaskPushNotificationConfigs": list_pushes,

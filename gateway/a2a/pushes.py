@@ -55,6 +55,9 @@ def save_push_config(run: Run, config: Any) -> JSON:
 
 @transaction.atomic
 def store_push_row(run: Run, config: Any) -> JSON:
+    """Store a config. Without an id it gets one that is made of its content, so sending it twice makes one. Raises
+    Conflict, Invalid.
+    """
     credentials = parse_push_credentials(config)
     if config.id:
         label = identifier(config.id, "id")

@@ -120,6 +120,7 @@ def build_message_parts(user: Any, message: Message) -> list[dict[str, JSON]]:
 
 
 def build_message_part(user: Any, part: Part) -> dict[str, JSON]:
+    """A part of a message that the agent gets. Content that was sent along is stored as a file of this person."""
     kind = part.WhichOneof("content")
     if kind == "text":
         return {"type": "text", "text": part.text}

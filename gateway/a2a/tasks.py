@@ -250,6 +250,7 @@ def answer_json(run: Run, request: InputRequest) -> dict[str, JSON]:
 
 
 def serialize_a2a_part(part: dict[str, JSON]) -> dict[str, JSON]:
+    """A part of one of our messages, as A2A has it."""
     if part["type"] == "text":
         return {"text": part["text"]}
     if part["type"] == "file":
@@ -337,6 +338,7 @@ def asking(run: Run, questions: list[dict[str, JSON]]) -> dict[str, JSON]:
 
 
 def asked_json(row: InputRequest | Approval) -> dict[str, JSON]:
+    """A question that waits, in the form in which the stream has told it."""
     data: dict[str, JSON] = {
         "id": str(row.pk),
         "expires_at": row.expires_at.isoformat(),
@@ -404,6 +406,7 @@ def tasks_json(runs: list[Run], **more: Any) -> Iterator[dict[str, JSON]]:
 
 
 def check_numbers(size: int, history: int) -> None:
+    """Raises Invalid with one detail for each number that is out of range."""
     details = []
     if not 1 <= size <= LONGEST_PAGE:
         details.append({"field": "pageSize", "code": "invalid", "message": f"1 to {LONGEST_PAGE}, not {size}"})

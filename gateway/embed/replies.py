@@ -57,6 +57,7 @@ def build_embed_event(step: Step) -> dict[str, Any] | None:
 
 
 def build_embed_end(data: dict[str, Any]) -> dict[str, Any]:
+    """The last event of a reply, without anything of the agent's that a visitor should not know."""
     status = ENDS.get(data["status"], "failed")
     if status != "failed":
         return {"type": "end", "status": status}

@@ -182,6 +182,7 @@ def count_message(request: Any, embed: Embed, session: UUID) -> None:
 
 
 def refuse_beyond(name: str, limit: int) -> None:
+    """Count one more use of this name in this minute. Raises RateLimited above the limit."""
     [count] = count_in_windows([name])
     if count <= limit:
         return

@@ -44,7 +44,7 @@ def build_assistants_query(user: Any) -> QuerySet[Agent]:
     return Agent.objects.usable_by(user).published().select_related("published", "owner")
 
 
-def agent_named(user: Any, name: JSON) -> Agent | None:
+def find_agent(user: Any, name: JSON) -> Agent | None:
     """The agent with this assistant id or name; None if the router is to choose. Raises Invalid, NotFound."""
     if not isinstance(name, str) or not name:
         raise refuse_langgraph_field("assistant_id", "“assistant_id” must be the id or the name of an assistant.")
@@ -75,13 +75,13 @@ BY_NAME = Select(lambda at: build_assistant_lookup(at.user, name=at.name), user=
 
 def existing(user: Any, identifier: str) -> Agent:
     """The same without the router, which is no agent."""
-    agent = agent_named(user, identifier)
+    agent = find_agent(user, identifier)
     if agent is None:
         raise NotFound(f"“{ROUTER}” lets the router choose an agent: it has no definition of its own.")
     return agent
 
 
-def assistant_id(agent_pk: int) -> str:
+def build_assistant_id(agent_pk: int) -> str:
     return f"{PREFIX}{agent_pk:012x}"
 
 
@@ -104,7 +104,7 @@ def assistant_json(agent: Agent, version: AgentVersion | None = None) -> dict[st
     spec = described.spec
     owner_name = agent.owner.get_username() if agent.owner else "site"
     assistant = {
-        "assistant_id": assistant_id(agent.pk),
+        "assistant_id": build_assistant_id(agent.pk),
         "graph_id": agent.name,
         "name": agent.name,
         "description": spec.get("description") or agent.description or None,
@@ -136,7 +136,7 @@ class AssistantsView(LangGraphView):
         names = ("graph_id", "assistant_id", "if_exists", "config", "context", "metadata", "name", "description")
         body = parse_langgraph_fields(request.data, names)
         agent = existing(request.user, body.get("graph_id"))
-        if body.get("assistant_id") not in (None, assistant_id(agent.pk)):
+        if body.get("assistant_id") not in (None, build_assistant_id(agent.pk)):
             message = "The id of an assistant is given by Muster."
             raise refuse_langgraph_field("assistant_id", message, "unsupported_field")
         if_exists = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise")

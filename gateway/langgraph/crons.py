@@ -13,7 +13,7 @@ from runs.models.session import join_part_texts
 from runs.serializers.schedules import ScheduleSerializer
 
 from . import inputs
-from .assistants import PREFIX, agent_named, assistant_id, parse_assistant_number
+from .assistants import PREFIX, build_assistant_id, find_agent, parse_assistant_number
 from .starts import parse_langgraph_options
 from .views import (
     LangGraphView,
@@ -32,6 +32,8 @@ NEUTRAL: dict[str, tuple[JSON, ...]] = {
     "webhook": (), "on_run_completed": ("keep",), "stream_mode": (), "stream_subgraphs": (False, True),
     "stream_resumable": (False, True), "durability": ("sync", "async", "exit"), "multitask_strategy": ("enqueue",),
 }  # fmt: skip
+# Fields of a cron that are columns of a schedule.
+SCHEDULE_FIELDS = {"schedule": "crontab", "timezone": "timezone", "end_time": "ends_at", "enabled": "enabled"}
 COLUMNS = {"cron_id": "pk", "assistant_id": "agent_id", "created_at": "created_at", "updated_at": "updated_at",
            "next_run_date": "next_due_at", "end_time": "ends_at"}  # fmt: skip
 SELECTABLE = ("cron_id", "assistant_id", "thread_id", "end_time", "schedule", "timezone", "created_at", "updated_at",
@@ -39,6 +41,7 @@ SELECTABLE = ("cron_id", "assistant_id", "thread_id", "end_time", "schedule", "t
 
 
 def build_crons_query(user: Any) -> QuerySet[Schedule]:
+    """The person's own schedules that this API can show: with a crontab, for an agent."""
     rows = Schedule.objects.editable_by(user).filter(agent__isnull=False, crontab__isnull=False, owner=user)
     return rows.select_related("agent", "crontab", "owner", "team").with_last_run()  # type: ignore[attr-defined]
 
@@ -49,40 +52,46 @@ class CronsView(Audited, LangGraphView):
     scope = "schedules"
 
     def post(self, request: Any) -> Response:
+        """Create a cron for an agent; the router cannot be scheduled."""
         body = parse_langgraph_fields(request.data, FIELDS, NEUTRAL)
-        agent = agent_named(request.user, body.get("assistant_id"))
+        agent = find_agent(request.user, body.get("assistant_id"))
         if agent is None:
             raise refuse_langgraph_field("assistant_id", "A cron needs an agent of its own.", "unsupported_field")
-        data = {"name": f"cron-{uuid4().hex[:12]}", "agent": agent.name, **parse_cron_fields(body)}
-        serializer = ScheduleSerializer(data=data, context={"request": request, "view": self})
+        # A schedule has a name, which this API does not know.
+        name = f"cron-{uuid4().hex[:12]}"
+        fields = {"name": name, "agent": agent.name, **parse_cron_fields(body)}
+        serializer = ScheduleSerializer(data=fields, context={"request": request, "view": self})
         serializer.is_valid(raise_exception=True)
         with refusals("schedule", request.user):
             schedule = serializer.save(agent=agent)  # several may have its name
             self.audit("created", schedule)
-        return Response(cron_json(schedule))
+        return Response(serialize_cron(schedule))
 
 
 def parse_cron_fields(body: dict[str, JSON]) -> dict[str, JSON]:
     """The fields of a schedule."""
     fields: dict[str, JSON] = {}
-    names = {"schedule": "crontab", "timezone": "timezone", "end_time": "ends_at", "enabled": "enabled"}
-    fields |= {name: body[field] for field, name in names.items() if field in body}
+    for field, name in SCHEDULE_FIELDS.items():
+        if field in body:
+            fields[name] = body[field]
     if "input" in body:
-        content = inputs.parse_graph_input(body["input"], set())
-        if (
-            len(content.messages) != 1
-            or content.results
-            or any(part["type"] != "text" for part in content.messages[0].parts)
-        ):
-            raise refuse_langgraph_field(
-                "input", "The input of a cron is one message of type human, as text.", "unsupported_field"
-            )
-        fields |= {
-            "text": join_part_texts(content.messages[0].parts),
-            **({"input": content.more} if content.more else {}),
-        }
-    if options := parse_langgraph_options(body):
+        fields |= parse_cron_input(body["input"])
+    options = parse_langgraph_options(body)
+    if options:
         fields["options"] = options
+    return fields
+
+
+def parse_cron_input(graph_input: JSON) -> dict[str, JSON]:
+    """The text of a schedule, and the input beside it. Raises Invalid."""
+    content = inputs.parse_graph_input(graph_input, set())
+    has_one_message = len(content.messages) == 1 and not content.results
+    if not has_one_message or any(part["type"] != "text" for part in content.messages[0].parts):
+        message = "The input of a cron is one message of type human, as text."
+        raise refuse_langgraph_field("input", message, "unsupported_field")
+    fields: dict[str, JSON] = {"text": join_part_texts(content.messages[0].parts)}
+    if content.more:
+        fields["input"] = content.more
     return fields
 
 
@@ -102,21 +111,24 @@ class CronView(Audited, LangGraphView):
     scope = "schedules"
 
     def patch(self, request: Any, id: str) -> Response:
-        schedule = cron_named(request.user, id)
+        schedule = load_cron(request.user, id)
+        # The agent stays. “end_time” may be null here, which takes the end away.
         neutral = {**NEUTRAL, "end_time": (None,)}
-        data = parse_cron_fields(parse_langgraph_fields(request.data, FIELDS[1:], neutral))
+        body = parse_langgraph_fields(request.data, FIELDS[1:], neutral)
+        data = parse_cron_fields(body)
         if request.data.get("end_time", 0) is None:
             data["ends_at"] = None
-        serializer = ScheduleSerializer(schedule, data=data, partial=True, context={"request": request, "view": self})
+        context = {"request": request, "view": self}
+        serializer = ScheduleSerializer(schedule, data=data, partial=True, context=context)
         serializer.is_valid(raise_exception=True)
         with refusals("schedule", request.user):
             lock_row(serializer.instance)
             serializer.save()
             self.audit("changed", schedule, fields=sorted(data))
-        return Response(cron_json(cron_named(request.user, id)))
+        return Response(serialize_cron(load_cron(request.user, id)))
 
     def delete(self, request: Any, id: str) -> Response:
-        schedule = cron_named(request.user, id)
+        schedule = load_cron(request.user, id)
         with refusals("schedule", request.user):
             self.audit("deleted", schedule)
             schedule.delete()
@@ -135,7 +147,7 @@ class CronSearchView(LangGraphView):
         body = parse_langgraph_fields(request.data, names, {"metadata": ({},)})
         rows = build_crons_query(request.user)
         if "assistant_id" in body:
-            agent = agent_named(request.user, body["assistant_id"])
+            agent = find_agent(request.user, body["assistant_id"])
             rows = rows.filter(agent=agent)
         if "enabled" in body:
             rows = rows.filter(enabled=parse_typed_field(body, "enabled", bool))
@@ -143,26 +155,31 @@ class CronSearchView(LangGraphView):
             rows = rows.none()  # they belong to no thread
         if self.is_count:
             return Response(rows.count())
-        page, headers = read_rows(rows.order_by(*parse_sort_order(body, COLUMNS, "created_at")), body)
-        return Response(filter_row_fields([cron_json(row) for row in page], body, SELECTABLE), headers=headers)
+        rows = rows.order_by(*parse_sort_order(body, COLUMNS, "created_at"))
+        page, headers = read_rows(rows, body)
+        crons = [serialize_cron(row) for row in page]
+        return Response(filter_row_fields(crons, body, SELECTABLE), headers=headers)
 
 
-def cron_named(user: Any, id: str) -> Schedule:
-    schedule = build_crons_query(user).filter(pk=parse_assistant_number(id) or 0).first()
+def load_cron(user: Any, id: str) -> Schedule:
+    number = parse_assistant_number(id) or 0  # no schedule has the number 0
+    schedule = build_crons_query(user).filter(pk=number).first()
     if schedule is None:
         raise NotFound(f"There is no cron “{id[:80]}” that you can see.")
     return schedule
 
 
-def cron_json(schedule: Schedule) -> dict[str, JSON]:
+def serialize_cron(schedule: Schedule) -> dict[str, JSON]:
     assert schedule.agent_id is not None  # others are not listed
     message = {"role": "user", "content": schedule.text}
-    payload = {"assistant_id": assistant_id(schedule.agent_id),
-               "input": {**(schedule.input or {}), "messages": [message]},
-               "context": schedule.options.get("variables", {})}  # fmt: skip
+    payload = {
+        "assistant_id": build_assistant_id(schedule.agent_id),
+        "input": {**(schedule.input or {}), "messages": [message]},
+        "context": schedule.options.get("variables", {}),
+    }
     return {
         "cron_id": str(UUID(f"{PREFIX}{schedule.pk:012x}")),
-        "assistant_id": assistant_id(schedule.agent_id),
+        "assistant_id": build_assistant_id(schedule.agent_id),
         "thread_id": None,
         "on_run_completed": "keep",
         "end_time": schedule.ends_at,

@@ -18,7 +18,7 @@ ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assis
 
 
 @dataclass(slots=True)
-class Given:
+class GraphInput:
     """What `input` holds: new messages, and the fields of an agent with an input schema of its own."""
 
     messages: list[SentMessage] = field(default_factory=list)
@@ -27,21 +27,21 @@ class Given:
     more: dict[str, JSON] = field(default_factory=dict)
 
 
-def parse_graph_input(input: JSON, stored_ids: set[str]) -> Given:
+def parse_graph_input(input: JSON, stored_ids: set[str]) -> GraphInput:
     """Messages with an id that the thread has already are left out. Raises Invalid."""
     if not isinstance(input, dict):
         raise refuse_langgraph_field("input", "“input” must be an object with “messages”.")
     more = {name: value for name, value in input.items() if name not in ("messages", "ui")}
-    graph_input = Given(more=more)
+    graph_input = GraphInput(more=more)
     messages = input.get("messages", [])
     if not isinstance(messages, list):
         messages = [messages]
     for place, message in enumerate(messages):
-        # Clients of LangGraph send the whole list again, with the ids that they were graph_input.
+        # Clients of LangGraph send the whole list again, with the ids that the answers had.
         if isinstance(message, dict) and message.get("id") in stored_ids:
             continue
         param = f"input.messages.{place}"
-        role, content = role_and_content(message, param)
+        role, content = parse_role_and_content(message, param)
         if role == "tool":
             graph_input.results[str(message.get("tool_call_id"))] = content
         else:
@@ -52,7 +52,7 @@ def parse_graph_input(input: JSON, stored_ids: set[str]) -> Given:
     return graph_input
 
 
-def role_and_content(message: JSON, place: str) -> tuple[str, JSON]:
+def parse_role_and_content(message: JSON, place: str) -> tuple[str, JSON]:
     """Of a text, a pair of role and content, or an object. Raises Invalid."""
     if isinstance(message, str):
         return "user", message
@@ -104,7 +104,7 @@ def parse_langgraph_block(block: JSON, place: str) -> dict[str, JSON]:
 
 
 def add_state_messages(user: Any, session: Session, values: JSON) -> None:
-    """Add the messages in these values to a thread in which nothing is running."""
+    """Add the messages in these values to a thread in which nothing is running. Raises Invalid."""
     stored_ids = {message["id"] for message in load_thread_messages(session)}
     content = parse_graph_input(values, stored_ids)
     if content.more or content.results:
@@ -113,7 +113,7 @@ def add_state_messages(user: Any, session: Session, values: JSON) -> None:
 
 
 def add_checked_messages(user: Any, session: Session, messages: list[SentMessage]) -> None:
-    """Raises Invalid."""
+    """Store messages whose files and pictures this person may use. Raises Invalid."""
     checked = []
     for message in messages:
         parts = checked_parts(user, None, message.parts)

@@ -60,6 +60,7 @@ def load_open_interrupts(runs: Iterable[UUID]) -> dict[UUID, list[Interrupt]]:
 
 
 def approval_value(approvals: list[Approval]) -> dict[str, JSON]:
+    """Approvals in the form of the interrupts that LangChain's middleware makes."""
     action_requests = []
     review_configs = []
     for one in approvals:

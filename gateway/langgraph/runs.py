@@ -20,11 +20,11 @@ from runs.events.waiting import ENDS, End
 from runs.models import Run, RunEvent, Session
 
 from . import interrupts
-from .assistants import assistant_id
+from .assistants import build_assistant_id
 from .starts import STRATEGY, cancel_thread_run, parse_stream_modes, start_thread_turn
 from .state import load_thread_messages
 from .streams import INTERRUPT, Pause, find_stream_error, stream_langgraph_run
-from .threads import thread_named
+from .threads import load_thread
 from .views import (
     LangGraphView,
     filter_row_fields,
@@ -62,17 +62,17 @@ class RunsView(LangGraphView):
 
     def post(self, request: Any, id: str | None = None) -> Response:
         turn = start_thread_turn(request, id, request.data)
-        return Response(run_json(turn.run), headers=build_location_headers(turn.run))
+        return Response(serialize_run(turn.run), headers=build_location_headers(turn.run))
 
     def get(self, request: Any, id: str) -> Response:
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         query = request.query_params
         rows = build_thread_runs_query(request.user, session)
         if "status" in query:
             status = parse_choice_field(query, "status", STATUSES, "success")
             rows = rows.filter(STATUSES[status])
         page, headers = read_rows(rows.order_by("-id"), query.dict())
-        runs = [run_json(run) for run in page]
+        runs = [serialize_run(run) for run in page]
         names = query.getlist("select")
         selection = {"select": names} if names else {}
         return Response(filter_row_fields(runs, selection, SELECTABLE), headers=headers)
@@ -87,10 +87,10 @@ class BatchView(LangGraphView):
             raise refuse_langgraph_field("", "The body must be a list of 1 to 100 runs.")
         # All of them are started, or none.
         with transaction.atomic():
-            runs = [self.started(request, body) for body in bodies]
-        return Response([run_json(turn.run) for turn in runs])
+            runs = [self.start(request, body) for body in bodies]
+        return Response([serialize_run(turn.run) for turn in runs])
 
-    def started(self, request: Any, body: JSON) -> Turn:
+    def start(self, request: Any, body: JSON) -> Turn:
         fields = dict(body) if isinstance(body, dict) else {}
         # The JavaScript SDK sends the id of the assistant under two names.
         fields.pop("assistantId", None)
@@ -109,7 +109,7 @@ class WaitView(LangGraphView):
             end = turns.build_turn_end(turn, LONGEST_WAIT_S, place, lambda: Pause(turn.after))
 
             def answer(ended: dict[str, JSON] | None) -> Response:
-                values = outcome(turn.run, ended)
+                values = build_outcome(turn.run, ended)
                 return Response(values, headers=build_location_headers(turn.run))
 
             return answer_later(self, end, answer)
@@ -133,11 +133,11 @@ class RunView(LangGraphView):
     scope = "runs"
 
     def get(self, request: Any, id: str, run: str) -> Response:
-        row = run_named(request.user, id, run)
-        return Response(run_json(row))
+        row = load_run(request.user, id, run)
+        return Response(serialize_run(row))
 
     def delete(self, request: Any, id: str, run: str) -> Response:
-        run_named(request.user, id, run)
+        load_run(request.user, id, run)
         raise Invalid("Muster keeps runs as history.", code="unsupported", hint="Delete the thread, or cancel the run.")
 
 
@@ -148,11 +148,11 @@ class JoinView(LangGraphView):
     parameters = {"get": ("cancel_on_disconnect",)}
 
     def get(self, request: Any, id: str, run: str) -> Any:
-        row = run_named(request.user, id, run)
+        row = load_run(request.user, id, run)
         since = get_stream_number(row)
         with WAITS.take(request.user.pk) as place:
             end = turns.build_turn_end(Turn(row), LONGEST_WAIT_S, place, lambda: Pause(since))
-            return answer_later(self, end, lambda ended: Response(outcome(row, ended)))
+            return answer_later(self, end, lambda ended: Response(build_outcome(row, ended)))
 
 
 class JoinStreamView(LangGraphView):
@@ -162,7 +162,7 @@ class JoinStreamView(LangGraphView):
     parameters = {"get": ("stream_mode", "cancel_on_disconnect")}
 
     def get(self, request: Any, run: str, id: str | None = None) -> Any:
-        row = run_named(request.user, id, run)
+        row = load_run(request.user, id, run)
         is_bound = request.query_params.get("cancel_on_disconnect") in TRUE
         last_event = request.headers.get("Last-Event-ID", "")
         is_number = last_event.isascii() and last_event.isdigit() and len(last_event) < 10
@@ -187,7 +187,7 @@ class CancelView(LangGraphView):
     parameters = {"post": ("wait", "action")}
 
     def post(self, request: Any, id: str, run: str) -> Any:
-        row = run_named(request.user, id, run)
+        row = load_run(request.user, id, run)
         query = request.query_params
         cancel_thread_run(row, by=request.user, action=query.get("action", "interrupt"))
         if query.get("wait") not in TRUE:
@@ -197,7 +197,7 @@ class CancelView(LangGraphView):
 
     def answer(self, run: Run) -> Response:
         run.refresh_from_db(from_queryset=Run.objects.select_related(*turns.RUN_JOINS))
-        return Response(run_json(run), status=200 if run.is_done else 202)
+        return Response(serialize_run(run), status=200 if run.is_done else 202)
 
 
 class CancelManyView(LangGraphView):
@@ -212,7 +212,7 @@ class CancelManyView(LangGraphView):
         if "status" not in body and "run_ids" not in body:
             raise refuse_langgraph_field("status", "Send “status”, or “run_ids” with “thread_id”.")
         if "thread_id" in body:
-            session = thread_named(request.user, body["thread_id"])
+            session = load_thread(request.user, body["thread_id"])
             rows = rows.filter(session=session.pk)
         if "run_ids" in body:
             run_ids = parse_typed_field(body, "run_ids", list)
@@ -256,7 +256,7 @@ def build_location_headers(run: Run) -> dict[str, str]:
     return {"Content-Location": path}
 
 
-def outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
+def build_outcome(run: Run, ended: dict[str, JSON] | None) -> dict[str, JSON]:
     """The thread's values, with what the run waits for or why it failed. `ended`: the data of
     run.finished, if it was heard. Raises Unavailable.
     """
@@ -287,9 +287,10 @@ def build_thread_runs_query(user: Any, session: Session) -> QuerySet[Run]:
     return rows.exclude(parent__session=session.pk).select_related(*turns.RUN_JOINS)
 
 
-def run_named(user: Any, thread: str | None, id: str) -> Run:
+def load_run(user: Any, thread: str | None, id: str) -> Run:
+    """The run with this id, in this thread if one is named. Raises Invalid, NotFound."""
     if thread is not None:
-        rows = build_thread_runs_query(user, thread_named(user, thread))
+        rows = build_thread_runs_query(user, load_thread(user, thread))
     else:
         rows = Run.objects.visible_to(user).filter(session__isnull=False).select_related(*turns.RUN_JOINS)
     run = rows.filter(pk=parse_langgraph_id(id, "run")).first()
@@ -312,13 +313,13 @@ def get_langgraph_status(run: Run) -> str:
     return NAMES[run.status]
 
 
-def run_json(run: Run) -> dict[str, JSON]:
+def serialize_run(run: Run) -> dict[str, JSON]:
     stored = run.metadata if isinstance(run.metadata, dict) else {}
     metadata = {name: value for name, value in stored.items() if name != STRATEGY}
     return {
         "run_id": str(run.pk),
         "thread_id": str(run.session_id),
-        "assistant_id": assistant_id(run.agent_id) if run.agent_id else turns.ROUTER,
+        "assistant_id": build_assistant_id(run.agent_id) if run.agent_id else turns.ROUTER,
         "created_at": run.created_at,
         "updated_at": run.finished_at or run.started_at or run.created_at,
         "status": get_langgraph_status(run),

@@ -16,10 +16,10 @@ from runs.models.session import join_part_texts
 from runs.queue import endings
 
 from . import inputs, interrupts
-from .assistants import agent_named
+from .assistants import find_agent
 from .state import load_thread_messages
 from .streams import MODES
-from .threads import STATELESS, create_thread_session, id_given, require_latest, thread_named
+from .threads import STATELESS, check_latest_checkpoint, create_thread_session, load_thread, parse_thread_id
 from .views import parse_choice_field, parse_langgraph_fields, parse_typed_field, refuse_langgraph_field
 
 JSON = Any
@@ -42,14 +42,14 @@ def start_thread_turn(request: Any, thread: JSON, body: JSON, *, is_watched: boo
     """Start a run in the thread, or answer what its run waits for. Raises Invalid and what the intake raises."""
     body = parse_langgraph_fields(body, FIELDS, NEUTRAL)
     parse_stream_modes(body.get("stream_mode"))
-    agent = agent_named(request.user, body.get("assistant_id"))
+    agent = find_agent(request.user, body.get("assistant_id"))
     command = parse_typed_field(body, "command", dict, {})
     if command and body.get("input"):
         raise refuse_langgraph_field("command", "Send “input” or “command”, not both.")
     # A refused run leaves no thread behind.
     with transaction.atomic():
         session = open_run_thread(request.user, thread, body)
-        require_latest(session, body)
+        check_latest_checkpoint(session, body)
         if command:
             return handle_thread_command(request, session, command)
         return start_thread_run(request, session, agent, body, is_watched)
@@ -64,8 +64,8 @@ def open_run_thread(user: Any, thread: JSON, body: dict[str, JSON]) -> Session:
         return Session(owner=user, metadata=metadata, variables={"agent_depth": 0})
     if_not_exists = parse_choice_field(body, "if_not_exists", ("create", "reject"), "reject")
     if if_not_exists == "reject":
-        return thread_named(user, thread)
-    thread_id = id_given(thread)
+        return load_thread(user, thread)
+    thread_id = parse_thread_id(thread)
     session = Session.objects.visible_to(user).filter(pk=thread_id).first()
     return session or create_thread_session(user, thread_id, {})
 

@@ -22,7 +22,7 @@ from runs.models import Message, ModelCall, Run, Session, ToolCallRecord
 JSON = Any
 
 
-def human(id: str, content: JSON) -> dict[str, JSON]:
+def build_human_message(id: str, content: JSON) -> dict[str, JSON]:
     return {
         "type": "human",
         "id": id,
@@ -33,7 +33,7 @@ def human(id: str, content: JSON) -> dict[str, JSON]:
     }
 
 
-def ai(id: str, text: str) -> dict[str, JSON]:
+def build_ai_message(id: str, text: str) -> dict[str, JSON]:
     return {
         "type": "ai",
         "id": id,
@@ -52,11 +52,11 @@ def write_finish(message: dict[str, JSON], finish: str) -> None:
     message["response_metadata"] = {"finish_reason": name_cut(finish) or ended}
 
 
-def tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
+def build_tool_call(id: str, name: str, arguments: JSON) -> dict[str, JSON]:
     return {"id": id, "name": name, "args": arguments, "type": "tool_call"}
 
 
-def tool(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
+def build_tool_message(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
     return {
         "type": "tool",
         "id": f"result-{call}",
@@ -70,7 +70,7 @@ def tool(call: str, name: str, content: str, is_ok: bool) -> dict[str, JSON]:
     }
 
 
-def ai_id(run: UUID, turn: int) -> str:
+def build_ai_id(run: UUID, turn: int) -> str:
     return f"run-{run}-{turn}"
 
 
@@ -131,39 +131,42 @@ def build_runs_work(turns: Iterable[ModelCall], calls: Iterable[ToolCallRecord])
     return work
 
 
-def messages_of_run(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
+def iterate_run_messages(run: UUID, work: Work) -> Iterator[dict[str, JSON]]:
     """Each answer of the model, and the results of its calls behind it."""
     for turn in work.turns:
         response = turn.response or {}
         calls = work.calls.get(turn.turn, [])
-        message = ai(ai_id(run, turn.turn), response.get("text", ""))
-        message["tool_calls"] = [tool_call(str(call.pk), call.name, call.arguments) for call in calls]
+        message = build_ai_message(build_ai_id(run, turn.turn), response.get("text", ""))
+        message["tool_calls"] = [build_tool_call(str(call.pk), call.name, call.arguments) for call in calls]
         write_finish(message, response.get("finish", ""))
         yield message
         # A call that waits has no result yet.
         for call in calls:
             if call.outcome:
-                yield build_tool_message(call)
+                yield convert_tool_record(call)
 
 
-def build_tool_message(call: ToolCallRecord) -> dict[str, JSON]:
+def convert_tool_record(call: ToolCallRecord) -> dict[str, JSON]:
+    """The result of a call, or why it was not made."""
     is_denied = call.outcome == ToolCallRecord.Outcome.DENIED
     data = denied_data(call) if is_denied else finished_data(call)
-    return tool(str(call.pk), call.name, result_text(data), call.outcome == "ok")
+    return build_tool_message(str(call.pk), call.name, result_text(data), call.outcome == "ok")
 
 
-def messages_of_row(row: Message) -> Iterator[dict[str, JSON]]:
+def iterate_row_messages(row: Message) -> Iterator[dict[str, JSON]]:
     """A message whose run is gone, such as one in a copied session: its calls are kept with it."""
     if row.role == Message.Role.USER:
-        yield human(str(row.pk), serialize_message_content(row))
+        yield build_human_message(str(row.pk), serialize_message_content(row))
         return
     if row.tool_calls:
-        message = ai(f"{row.pk}-calls", "")
-        message["tool_calls"] = [tool_call(call["id"], call["name"], call["arguments"]) for call in row.tool_calls]
+        message = build_ai_message(f"{row.pk}-calls", "")
+        message["tool_calls"] = [
+            build_tool_call(call["id"], call["name"], call["arguments"]) for call in row.tool_calls
+        ]
         yield message
         for call in row.tool_calls:
-            yield tool(call["id"], call["name"], str(call.get("result", "")), True)
-    yield ai(str(row.pk), row.text)
+            yield build_tool_message(call["id"], call["name"], str(call.get("result", "")), True)
+    yield build_ai_message(str(row.pk), row.text)
 
 
 @dataclass(slots=True, eq=False)
@@ -179,14 +182,14 @@ class Checkpoint:
 
 def load_checkpoints(sessions: Iterable[Session], *, with_work: bool = True) -> dict[UUID, list[Checkpoint]]:
     """The messages of each session, in order. Three queries, however many sessions."""
-    rows = list(spoken_rows(Message.objects.filter(session__in=list(sessions))))
+    rows = list(filter_spoken_rows(Message.objects.filter(session__in=list(sessions))))
     work: dict[UUID, Work] = {}
     if with_work:
         work = load_runs_work({row.run_id for row in rows if row.run_id})
     return build_checkpoints(rows, work)
 
 
-def spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
+def filter_spoken_rows(rows: QuerySet[Message]) -> QuerySet[Message]:
     spoken = rows.filter(role__in=(Message.Role.USER, Message.Role.ASSISTANT))
     return spoken.order_by("session_id", "seq").defer("metadata")
 
@@ -199,7 +202,7 @@ def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[U
     for row in rows:
         checkpoints = histories[row.session_id]
         if row.role == Message.Role.USER:
-            checkpoint = Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)))
+            checkpoint = Checkpoint(row.pk, row.created_at, row.run_id, list(iterate_row_messages(row)))
             checkpoints.append(checkpoint)
             if row.run_id:
                 starts[row.run_id] = checkpoints, checkpoint
@@ -212,7 +215,7 @@ def build_checkpoints(rows: Iterable[Message], work: dict[UUID, Work]) -> dict[U
     for run, (checkpoints, question) in starts.items():
         if run not in work:
             continue
-        messages = list(messages_of_run(run, work[run]))
+        messages = list(iterate_run_messages(run, work[run]))
         if messages:
             insert_after(checkpoints, question, Checkpoint(run, question.at, run, messages))
     return histories
@@ -226,12 +229,12 @@ def insert_after(checkpoints: list[Checkpoint], question: Checkpoint, answer: Ch
 def build_reply_checkpoint(row: Message, work: Work | None) -> Checkpoint:
     """A run's reply, with all that the run did before."""
     if work is None:
-        return Checkpoint(row.pk, row.created_at, row.run_id, list(messages_of_row(row)), is_reply=True)
-    messages = list(messages_of_run(row.run_id, work))
+        return Checkpoint(row.pk, row.created_at, row.run_id, list(iterate_row_messages(row)), is_reply=True)
+    messages = list(iterate_run_messages(row.run_id, work))
     last = messages[-1] if messages else None
     # The reply of a run that ended without an answer of the model is in no call of it.
     if last is None or last["type"] != "ai" or last["content"] != row.text:
-        messages.append(ai(ai_id(row.run_id, 0), row.text))
+        messages.append(build_ai_message(build_ai_id(row.run_id, 0), row.text))
     return Checkpoint(row.pk, row.created_at, row.run_id, messages, is_reply=True)
 
 
@@ -252,7 +255,7 @@ def load_thread_messages(session: Session) -> list[dict[str, JSON]]:
     return build_thread_values(checkpoints)["messages"]
 
 
-ROWS = Select(lambda at: spoken_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
+ROWS = Select(lambda at: filter_spoken_rows(Message.objects.filter(session=at.session)), session=models.UUIDField())
 TURNS = Select(
     lambda at: filter_model_turns(ModelCall.objects.filter(run__session=at.session)), session=models.UUIDField()
 )
@@ -261,7 +264,7 @@ CALLS = Select(
 )
 
 
-def last_run(session: Session) -> Run | None:
+def find_last_run(session: Session) -> Run | None:
     """The newest run of the thread, without runs below it."""
-    rows = Run.objects.filter(session=session).exclude(parent__session=session).select_related("agent")
-    return rows.order_by("-id").first()
+    rows = Run.objects.filter(session=session).exclude(parent__session=session)
+    return rows.select_related("agent").order_by("-id").first()

@@ -12,12 +12,12 @@ from agents.models import StoredItem
 
 from .views import (
     LangGraphView,
+    filter_by_metadata,
     parse_langgraph_fields,
     parse_page_slice,
     parse_typed_field,
     read_rows,
     refuse_langgraph_field,
-    with_metadata,
 )
 
 JSON = Any
@@ -51,8 +51,8 @@ class ItemsView(Audited, LangGraphView):
     def get(self, request: Any) -> Response:
         query = request.query_params
         labels = query.get("namespace", "").split(".")
-        item = item_named(request.user, labels, parse_store_key(query))
-        return Response(item_json(item))
+        item = load_item(request.user, labels, parse_store_key(query))
+        return Response(serialize_item(item))
 
     def delete(self, request: Any) -> Response:
         body = parse_langgraph_fields(request.data, ("namespace", "key"))
@@ -77,10 +77,10 @@ class ItemSearchView(LangGraphView):
         if any(has_operator(value) for value in conditions.values()):
             raise refuse_langgraph_field("filter", "The filter compares values for equality only.", "unsupported_field")
         labels = parse_typed_field(body, "namespace_prefix", list, [])
-        rows = below(build_items_query(request.user), labels)
-        rows = with_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
+        rows = filter_below(build_items_query(request.user), labels)
+        rows = filter_by_metadata(rows, conditions, "value").order_by("-updated_at", "-pk")
         page, headers = read_rows(rows, body)
-        items = [item_json(item) for item in page]
+        items = [serialize_item(item) for item in page]
         return Response({"items": items}, headers=headers)
 
 
@@ -101,7 +101,7 @@ class NamespacesView(LangGraphView):
         suffix = parse_typed_field(body, "suffix", list, [])
         depth = parse_typed_field(body, "max_depth", int) or None
         prefix = parse_typed_field(body, "prefix", list, [])
-        rows = below(build_items_query(request.user), prefix)
+        rows = filter_below(build_items_query(request.user), prefix)
         names = rows.values_list("namespace", flat=True).order_by("namespace").distinct()
         # Several namespaces can be the same once they are cut; a dict keeps the first of each, in order.
         paths: dict[tuple[str, ...], None] = {}
@@ -117,8 +117,9 @@ def build_items_query(user: Any) -> QuerySet[StoredItem]:
     return StoredItem.objects.visible_to(user)
 
 
-def item_named(user: Any, labels: list[str], key: str) -> StoredItem:
-    item = build_items_query(user).filter(namespace=parse_store_namespace(labels), key=key).first()
+def load_item(user: Any, labels: list[str], key: str) -> StoredItem:
+    namespace = parse_store_namespace(labels)
+    item = build_items_query(user).filter(namespace=namespace, key=key).first()
     if item is None:
         raise NotFound(f"There is no item “{key[:80]}” in this namespace.")
     return item
@@ -142,7 +143,7 @@ def parse_store_key(body: Any) -> str:
     return key
 
 
-def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem]:
+def filter_below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem]:
     """Items in this namespace and in those below it; [] is the root of all."""
     if not labels:
         return rows
@@ -153,17 +154,20 @@ def below(rows: QuerySet[StoredItem], labels: list[JSON]) -> QuerySet[StoredItem
 
 
 def check_store_room(user: Any, namespace: str, key: str, size: int) -> None:
+    """Raises Invalid for a value that is too large, Conflict when the store is full."""
     if size > MAX_VALUE:
         raise refuse_langgraph_field("value", f"A value has at most {MAX_VALUE >> 10} KiB of JSON.", "too_large")
     # An item that is replaced gives its own room back.
     others = build_items_query(user).exclude(namespace=namespace, key=key)
     used = others.aggregate(items=Count("pk"), bytes=Sum("size"))
-    if used["items"] >= MAX_ITEMS or (used["bytes"] or 0) + size > MAX_BYTES:
+    used_bytes = used["bytes"] or 0
+    # Two requests at once may exceed the limit by one value each, which harms nobody.
+    if used["items"] >= MAX_ITEMS or used_bytes + size > MAX_BYTES:
         message = f"Your store holds at most {MAX_ITEMS} items and {MAX_BYTES >> 20} MiB."
         raise Conflict(message, code="store_full", hint="Delete some items.")
 
 
-def item_json(item: StoredItem) -> dict[str, JSON]:
+def serialize_item(item: StoredItem) -> dict[str, JSON]:
     return {
         "namespace": item.namespace.split("."),
         "key": item.key,

@@ -14,7 +14,14 @@ from runs.events.frames import Frame
 from runs.models import Run
 
 from . import interrupts
-from .state import ai, ai_id, load_thread_messages, tool, tool_call, write_finish
+from .state import (
+    build_ai_id,
+    build_ai_message,
+    build_tool_call,
+    build_tool_message,
+    load_thread_messages,
+    write_finish,
+)
 
 JSON = Any
 Event = tuple[str, JSON]
@@ -86,7 +93,7 @@ class Translator:
         yield from self.start()
 
     def start(self) -> Iterator[Event]:
-        self.ai = ai(ai_id(self.run.pk, self.turn), "")
+        self.ai = build_ai_message(build_ai_id(self.run.pk, self.turn), "")
         if "messages" in self.modes:
             yield "messages/metadata", {self.ai["id"]: {"metadata": self.metadata("model")}}
         if "events" in self.modes:
@@ -98,7 +105,7 @@ class Translator:
         assert self.ai is not None  # it has begun
         text = step.data["text"]
         self.ai["content"] += text
-        chunk = ai(self.ai["id"], text)
+        chunk = build_ai_message(self.ai["id"], text)
         chunk["type"] = "AIMessageChunk"
         yield from self.piece(chunk)
 
@@ -133,10 +140,10 @@ class Translator:
         name = step.data["name"]
         arguments = step.data["arguments"]
         # A model may call tools without a word: the message begins with its first call.
-        if self.ai is None or self.ai["id"] != ai_id(self.run.pk, self.turn):
+        if self.ai is None or self.ai["id"] != build_ai_id(self.run.pk, self.turn):
             yield from self.start()
         assert self.ai is not None
-        call = tool_call(id, name, arguments)
+        call = build_tool_call(id, name, arguments)
         piece = {
             "id": id,
             "name": name,
@@ -146,7 +153,7 @@ class Translator:
         }
         self.calls[id] = call
         self.ai["tool_calls"].append(call)
-        chunk = ai(self.ai["id"], "")
+        chunk = build_ai_message(self.ai["id"], "")
         chunk["type"] = "AIMessageChunk"
         chunk["tool_calls"] = [call]
         chunk["tool_call_chunks"] = [piece]
@@ -170,7 +177,7 @@ class Translator:
 
     def answered(self, data: dict[str, JSON]) -> Iterator[Event]:
         call = self.calls[data["id"]]
-        message = tool(call["id"], call["name"], result_text(data), data.get("outcome") == "ok")
+        message = build_tool_message(call["id"], call["name"], result_text(data), data.get("outcome") == "ok")
         if "messages-tuple" in self.modes:
             yield "messages", [message, self.metadata("tools")]
         if "events" in self.modes:

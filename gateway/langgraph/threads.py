@@ -19,13 +19,14 @@ from runs.models import Run, Session
 from runs.queue import endings
 
 from . import interrupts
-from .assistants import assistant_id, parse_assistant_number
+from .assistants import build_assistant_id, parse_assistant_number
 from .inputs import add_state_messages
-from .state import Checkpoint, build_thread_values, last_run, load_checkpoints
+from .state import Checkpoint, build_thread_values, find_last_run, load_checkpoints
 from .views import (
     LangGraphView,
+    build_next_page_headers,
+    filter_by_metadata,
     filter_row_fields,
-    next_page,
     parse_choice_field,
     parse_langgraph_fields,
     parse_langgraph_id,
@@ -35,7 +36,6 @@ from .views import (
     parse_whole_number,
     read_rows,
     refuse_langgraph_field,
-    with_metadata,
 )
 
 JSON = Any
@@ -73,8 +73,10 @@ def build_threads_query(user: Any) -> QuerySet[Session]:
     )
 
 
-def thread_named(user: Any, id: JSON) -> Any:
-    thread = build_threads_query(user).filter(pk=parse_langgraph_id(id, "thread")).first()
+def load_thread(user: Any, id: JSON) -> Any:
+    """The person's thread with its newest run. Raises Invalid, NotFound."""
+    thread_id = parse_langgraph_id(id, "thread")
+    thread = build_threads_query(user).filter(pk=thread_id).first()
     if thread is None:
         raise NotFound(f"There is no thread “{str(id)[:80]}” that you can see.")
     return thread
@@ -102,7 +104,7 @@ def build_thread_metadata(session: Any) -> dict[str, JSON]:
         name = session.run_agent_name
     if agent:
         metadata["graph_id"] = name
-        metadata["assistant_id"] = assistant_id(agent)
+        metadata["assistant_id"] = build_assistant_id(agent)
     return metadata
 
 
@@ -112,17 +114,23 @@ def serialize_threads(sessions: Iterable[Any], *, with_values: bool = True) -> l
     checkpoints = load_checkpoints(rows) if with_values else {}
     interrupted_runs = [row.run for row in rows if get_thread_status(row) == "interrupted"]
     waiting = interrupts.load_open_interrupts(interrupted_runs)
-    return [thread_json(row, checkpoints.get(row.pk, []), waiting.get(row.run, [])) for row in rows]
+    threads = []
+    for row in rows:
+        thread = serialize_thread(row, checkpoints.get(row.pk, []), waiting.get(row.run, []))
+        threads.append(thread)
+    return threads
 
 
-def threads_json(sessions: list[Any], *, with_values: bool) -> Iterator[dict[str, JSON]]:
+def iterate_threads(sessions: list[Any], *, with_values: bool) -> Iterator[dict[str, JSON]]:
     """The same, a few threads at a time: messages of those that an answer has no room for are not read."""
     for start in range(0, len(sessions), ROWS_AT_ONCE):
         some = sessions[start : start + ROWS_AT_ONCE]
         yield from serialize_threads(some, with_values=with_values)
 
 
-def thread_json(session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]) -> dict[str, JSON]:
+def serialize_thread(
+    session: Any, checkpoints: list[Checkpoint], waiting: list[interrupts.Interrupt]
+) -> dict[str, JSON]:
     interrupts_by_run = {}
     if waiting:
         interrupts_by_run[str(session.run)] = [one.as_json() for one in waiting]
@@ -151,7 +159,7 @@ class ThreadsView(LangGraphView):
 
     def post(self, request: Any) -> Response:
         body = parse_langgraph_fields(request.data, ("thread_id", "metadata", "if_exists", "supersteps"), NO_TTL)
-        thread_id = id_given(body["thread_id"]) if "thread_id" in body else None
+        thread_id = parse_thread_id(body["thread_id"]) if "thread_id" in body else None
         metadata = parse_typed_field(body, "metadata", dict, {})
         check_metadata(metadata)
         if_exists = parse_choice_field(body, "if_exists", ("raise", "do_nothing"), "raise")
@@ -163,10 +171,10 @@ class ThreadsView(LangGraphView):
             session = create_thread_session(request.user, thread_id, metadata)
             for values in parse_superstep_updates(body):
                 add_state_messages(request.user, session, values)
-        return answer_with_thread(thread_named(request.user, session.pk))
+        return answer_with_thread(load_thread(request.user, session.pk))
 
 
-def id_given(text: JSON) -> UUID:
+def parse_thread_id(text: JSON) -> UUID:
     try:
         return UUID(str(text))
     except ValueError:
@@ -175,10 +183,13 @@ def id_given(text: JSON) -> UUID:
 
 def create_thread_session(user: Any, id: UUID | None, metadata: dict[str, JSON]) -> Session:
     """A new session. Raises Conflict if the id is taken, by this user or another."""
-    named = {"id": id} if id else {}
+    fields: dict[str, JSON] = {"owner": user, "metadata": metadata, "variables": {"agent_depth": 0}}
+    if id:
+        fields["id"] = id
+    # The client chooses the id, so two requests may come with one: the database decides.
     try:
         with transaction.atomic():
-            return Session.objects.create(owner=user, metadata=metadata, variables={"agent_depth": 0}, **named)
+            return Session.objects.create(**fields)
     except IntegrityError:
         raise Conflict(f"The thread id “{id}” is taken.", code="thread_exists", hint="Leave it out, or send another.")
 
@@ -212,10 +223,10 @@ class ThreadSearchView(LangGraphView):
         rows = rows.order_by(*parse_sort_order(body, COLUMNS, "updated_at"))
         page, headers = read_rows(rows, body)
         needs_values = "values" in parse_typed_field(body, "select", list, ["values"])
-        threads = list(within_bytes(threads_json(page, with_values=needs_values)))
+        threads = list(within_bytes(iterate_threads(page, with_values=needs_values)))
         if len(threads) < len(page):
             # The next page begins with the first thread that this one had no room for.
-            headers = next_page(parse_page_slice(body).start + len(threads))
+            headers = build_next_page_headers(parse_page_slice(body).start + len(threads))
         return Response(filter_row_fields(threads, body, SELECTABLE), headers=headers)
 
 
@@ -237,7 +248,7 @@ def filter_threads(user: Any, body: dict[str, JSON]) -> QuerySet[Session]:
     if "status" in body:
         status = parse_choice_field(body, "status", STATUSES, "idle")
         rows = rows.filter(STATUSES[status])
-    return with_metadata(rows, metadata)
+    return filter_by_metadata(rows, metadata)
 
 
 def build_agent_condition(agent: Q) -> Q:
@@ -253,21 +264,21 @@ class ThreadView(LangGraphView):
     parameters = {"get": ("include",)}
 
     def get(self, request: Any, id: str) -> Response:
-        return answer_with_thread(thread_named(request.user, id))
+        return answer_with_thread(load_thread(request.user, id))
 
     def patch(self, request: Any, id: str) -> Response:
         body = parse_langgraph_fields(request.data, ("metadata",), NO_TTL)
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         with transaction.atomic():
             row = Session.objects.select_for_update().get(pk=session.pk)
             changes = parse_typed_field(body, "metadata", dict, {})
             row.metadata = {**row.metadata, **changes}
             check_metadata(row.metadata)
             row.save(update_fields=["metadata", "updated_at"])
-        return answer_with_thread(thread_named(request.user, id))
+        return answer_with_thread(load_thread(request.user, id))
 
     def delete(self, request: Any, id: str) -> Response:
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         endings.delete_session(session, by=request.user, reason="its thread was deleted")
         return Response(status=204)
 
@@ -278,9 +289,9 @@ class CopyView(LangGraphView):
     scope = "sessions"
 
     def post(self, request: Any, id: str) -> Response:
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         fork = session.fork(before=session.last_seq + 1)
-        return answer_with_thread(thread_named(request.user, fork.pk))
+        return answer_with_thread(load_thread(request.user, fork.pk))
 
 
 # -- states ---------------------------------------------------------------------------------------------------------
@@ -293,14 +304,14 @@ class StateView(LangGraphView):
     parameters = {"get": ("subgraphs", "select")}
 
     def get(self, request: Any, id: str, checkpoint: str = "") -> Response:
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         return Response(load_checkpoint_state(session, checkpoint))
 
     def post(self, request: Any, id: str) -> Response:
         nodes = (None, "__start__", "__input__", "model", "__end__")
         body = parse_langgraph_fields(request.data, ("values", "checkpoint", "checkpoint_id"), {"as_node": nodes})
-        session = thread_named(request.user, id)
-        require_latest(session, body)
+        session = load_thread(request.user, id)
+        check_latest_checkpoint(session, body)
         if "values" not in body:
             return Response(load_checkpoint_state(session, ""))
         with transaction.atomic():
@@ -310,7 +321,7 @@ class StateView(LangGraphView):
                 raise SessionBusy(hint="Wait for its run, or cancel it.", details=[{"run": str(busy.pk)}])
             add_state_messages(request.user, row, body["values"])
         # Read anew: the messages changed it.
-        state = load_checkpoint_state(thread_named(request.user, id), "")
+        state = load_checkpoint_state(load_thread(request.user, id), "")
         return Response({"checkpoint": state["checkpoint"], "configurable": state["checkpoint"]})
 
 
@@ -323,7 +334,7 @@ class CheckpointView(LangGraphView):
         body = parse_langgraph_fields(request.data, ("checkpoint", "subgraphs", "select"))
         checkpoint = parse_typed_field(body, "checkpoint", dict, {})
         checkpoint_id = str(checkpoint.get("checkpoint_id") or "")
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         return Response(load_checkpoint_state(session, checkpoint_id))
 
 
@@ -342,7 +353,7 @@ class HistoryView(LangGraphView):
         return self.answer(request, id, parse_langgraph_fields(request.data, names))
 
     def answer(self, request: Any, id: str, body: dict[str, JSON]) -> Response:
-        session = thread_named(request.user, id)
+        session = load_thread(request.user, id)
         before = body.get("before") or ""
         if isinstance(before, dict):
             before = before.get("checkpoint_id", "")
@@ -354,7 +365,7 @@ class HistoryView(LangGraphView):
         return Response(filter_row_fields(newest, body, OF_STATE))
 
 
-def require_latest(session: Any, body: dict[str, JSON]) -> None:
+def check_latest_checkpoint(session: Any, body: dict[str, JSON]) -> None:
     """A thread has one line of messages: work goes on from its end. An earlier checkpoint is good as long as no
     reply follows it, as after a run that was cancelled.
     """
@@ -385,7 +396,7 @@ def load_checkpoint_state(session: Any, checkpoint: str) -> dict[str, JSON]:
         return state
     if checkpoint:
         raise NotFound(f"This thread has no checkpoint “{checkpoint[:80]}”.")
-    return state_json(session, [], 0, None, [])
+    return serialize_state(session, [], 0, None, [])
 
 
 def iterate_thread_states(
@@ -395,7 +406,7 @@ def iterate_thread_states(
     to then, so they are made one by one, as far as there is room.
     """
     checkpoints = load_checkpoints([session])[session.pk]
-    run = last_run(session)
+    run = find_last_run(session)
     waiting: list[interrupts.Interrupt] = []
     if run and not run.is_done:
         waiting = interrupts.load_open_interrupts([run.pk])[run.pk]
@@ -411,11 +422,11 @@ def iterate_thread_states(
         checkpoint = checkpoints[place]
         if only not in ("", str(checkpoint.id)):
             continue
-        about = about_state(session, checkpoint, place)
+        about = build_state_metadata(session, checkpoint, place)
         if any(about.get(key) != value for key, value in (metadata or {}).items()):
             continue
         is_last = place + 1 == len(checkpoints)
-        yield state_json(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
+        yield serialize_state(session, checkpoints[: place + 1], place, run, waiting if is_last else [])
         room -= sizes[place]
         if room < sizes[place - 1]:
             return
@@ -425,7 +436,7 @@ def measure_checkpoint(checkpoint: Checkpoint) -> int:
     return len(json_values.dump_json(checkpoint.messages))
 
 
-def about_state(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[str, JSON]:
+def build_state_metadata(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[str, JSON]:
     """Its metadata."""
     about = {"source": "input" if step == 0 else "loop", "step": step, "thread_id": str(session.pk)}
     if checkpoint and checkpoint.run:
@@ -433,7 +444,7 @@ def about_state(session: Any, checkpoint: Checkpoint | None, step: int) -> dict[
     return about
 
 
-def state_json(
+def serialize_state(
     session: Any, checkpoints: list[Checkpoint], step: int, run: Run | None, waiting: list[interrupts.Interrupt]
 ) -> dict[str, JSON]:
     last = checkpoints[-1] if checkpoints else None
@@ -445,20 +456,20 @@ def state_json(
     if last and run and run.pk == last.run and not run.is_done:
         node = "tools" if waiting else "model"
         following.append(node)
-        tasks.append(task_json(run, node, interrupts_json))
+        tasks.append(serialize_task(run, node, interrupts_json))
     return {
         "values": build_thread_values(checkpoints),
         "next": following,
         "tasks": tasks,
         "interrupts": interrupts_json,
-        "checkpoint": checkpoint_json(session, last),
-        "parent_checkpoint": checkpoint_json(session, earlier) if earlier else None,
-        "metadata": about_state(session, last, step),
+        "checkpoint": serialize_checkpoint(session, last),
+        "parent_checkpoint": serialize_checkpoint(session, earlier) if earlier else None,
+        "metadata": build_state_metadata(session, last, step),
         "created_at": last.at if last else session.created_at,
     }
 
 
-def task_json(run: Run, node: str, interrupts_json: list[dict[str, JSON]]) -> dict[str, JSON]:
+def serialize_task(run: Run, node: str, interrupts_json: list[dict[str, JSON]]) -> dict[str, JSON]:
     """The work that a thread is at."""
     return {
         "id": str(run.pk),
@@ -472,6 +483,6 @@ def task_json(run: Run, node: str, interrupts_json: list[dict[str, JSON]]) -> di
     }
 
 
-def checkpoint_json(session: Any, checkpoint: Checkpoint | None) -> dict[str, JSON]:
+def serialize_checkpoint(session: Any, checkpoint: Checkpoint | None) -> dict[str, JSON]:
     id = str(checkpoint.id) if checkpoint else None
     return {"thread_id": str(session.pk), "checkpoint_ns": "", "checkpoint_id": id, "checkpoint_map": None}

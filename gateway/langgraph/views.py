@@ -156,15 +156,16 @@ def read_rows(rows: Any, body: Mapping[str, JSON], limit: int = 10) -> tuple[lis
     """The rows of `limit` and `offset`, as far as one answer holds them, and headers that say where the next begin."""
     window = parse_page_slice(body, limit)
     page, has_more = read_page(rows, window.stop - window.start, window.start)
-    headers = next_page(window.start + len(page)) if has_more else {}
+    headers = build_next_page_headers(window.start + len(page)) if has_more else {}
     return page, headers
 
 
-def next_page(offset: int) -> dict[str, str]:
+def build_next_page_headers(offset: int) -> dict[str, str]:
     return {NEXT_OFFSET: str(offset)}
 
 
 def parse_whole_number(body: Mapping[str, JSON], name: str, default: int) -> int:
+    """A number of a body or of a query. Raises Invalid."""
     value = body.get(name, default)
     # Query parameters are texts.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
@@ -220,7 +221,7 @@ def parse_langgraph_id(text: JSON, kind: str) -> UUID:
         raise NotFound(f"There is no {kind} “{str(text)[:80]}” that you can see.")
 
 
-def with_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str = "metadata") -> Any:
+def filter_by_metadata(rows: QuerySet[Any], metadata: Mapping[str, JSON], column: str = "metadata") -> Any:
     """Rows whose metadata has these values at these keys."""
     if len(metadata) > MOST_KEYS:
         raise refuse_langgraph_field(column, f"A search can name at most {MOST_KEYS} keys.", "unsupported_field")

@@ -350,6 +350,7 @@ def build_input_required(work: Work, fresh: dict[str, dict[str, JSON]]) -> dict[
 
 
 def build_finished_answer(work: Work, end: dict[str, JSON]) -> dict[str, JSON]:
+    """What a call gets whose run has ended: a prompt, or a result with the task that it belongs to."""
     rpc = work.rpc
     if rpc.method == "prompts/get":
         return prompts.build_chain_prompt(rpc, work.target, end)

@@ -76,8 +76,12 @@ def find_waiting_card(rpc: RpcRequest, target: Target, run: Run) -> dict[str, JS
     if not rows:
         return None
     row_ids = [row.pk for row in rows]
-    decidable_ids = set(questions.decidable(rpc).filter(pk__in=row_ids).values_list("pk", flat=True))
-    open_approvals = [serialize_card_approval(rpc, run, row, row.pk in decidable_ids) for row in rows]
+    decidable = questions.decidable(rpc).filter(pk__in=row_ids)
+    decidable_ids = set(decidable.values_list("pk", flat=True))
+    open_approvals = []
+    for row in rows:
+        may_decide = row.pk in decidable_ids
+        open_approvals.append(serialize_card_approval(rpc, run, row, may_decide))
     tools = ", ".join(f"“{row.tool}”" for row in rows)
     link = build_approvals_link()
     words = (
@@ -117,6 +121,7 @@ def serialize_card_approval(rpc: RpcRequest, run: Run, row: Approval, may_decide
 
 
 def get_key_id(rpc: RpcRequest) -> int:
+    """0 for a login session, which no key has."""
     return rpc.key.pk if rpc.key else 0
 
 
@@ -128,6 +133,7 @@ def build_approvals_link() -> str:
 
 
 def is_call(rpc: RpcRequest) -> bool:
+    """Whether this calls the tool of the card, which exists only for clients that show cards."""
     return rpc.shows_cards and rpc.params.get("name") == TOOL
 
 

@@ -256,6 +256,9 @@ def serialize_mcp_tools(targets: Iterable[Target], version: str, card: JSON = No
 
 
 def serialize_mcp_tool(target: Target, version: str, card: JSON, effects: set[str] | None) -> dict[str, JSON]:
+    """One tool of `tools/list`. `card`: the mark of tools whose calls may end with an approval card, for clients that
+    show such.
+    """
     title = target.row.name
     tool: dict[str, JSON] = {
         "name": target.name,

@@ -64,6 +64,7 @@ def set_log_level(rpc: RpcRequest) -> dict[str, JSON]:
 
 
 def list_tools(rpc: RpcRequest) -> dict[str, JSON]:
+    """`tools/list`: what the key may call, page by page."""
     entries, next_cursor = cut_mcp_page(rpc, catalogue.find_tool_entries(rpc))
     card = cards.LINKED if rpc.has_apps else None
     tools = []
@@ -140,6 +141,7 @@ def build_next_cursor(last: str | None) -> dict[str, str]:
 
 
 def parse_mcp_cursor(rpc: RpcRequest) -> str | None:
+    """The name behind which a page begins; None for the first page. Raises Fault."""
     text = rpc.params.get("cursor")
     if text is None:
         return None

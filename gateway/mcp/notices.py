@@ -35,6 +35,7 @@ def of_event(rpc: RpcRequest, type: str, data: dict[str, JSON], number: int) -> 
 
 
 def build_log_data(type: str, data: dict[str, JSON]) -> JSON:
+    """What a log message says of an event: a text, or an object where the event has fields."""
     if type != "tool.log":
         message = data.get("message") or data.get("reason") or type
         return in_progress(type, data) or str(message)[:LONGEST]

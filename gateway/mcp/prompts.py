@@ -66,6 +66,7 @@ def has_prompt(target: Target) -> bool:
 
 
 def serialize_mcp_prompt(target: Target) -> dict[str, JSON]:
+    """One prompt of `prompts/list`. An agent that has no argument of that name also takes the task in words."""
     fields = get_argument_schemas(target)
     if target.kind == AGENT:
         required = [name for name, schema in fields.items() if "default" not in schema]

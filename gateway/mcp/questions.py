@@ -104,6 +104,7 @@ def build_elicitation(row: Approval | InputRequest) -> dict[str, JSON]:
 
 
 def build_elicitation_params(row: Approval | InputRequest) -> dict[str, JSON]:
+    """The parameters of `elicitation/create`: a form with a flat schema, which is all that the protocol allows."""
     if isinstance(row, Approval):
         arguments = render_result_value(row.arguments)[:LONGEST]
         reason = f" ({row.reason})" if row.reason else ""

@@ -52,6 +52,7 @@ def runs(rpc: RpcRequest) -> Any:
 
 
 def templates(rpc: RpcRequest) -> list[dict[str, JSON]]:
+    """`resources/templates/list`: those of Muster that the key may read, and those of its functions."""
     sources = own_resources.list_readable_sources(rpc)
     rows = []
     for template in TEMPLATES:
@@ -169,6 +170,7 @@ def parse_resource_id(text: str) -> UUID | None:
 
 
 def read_file_resource(rpc: RpcRequest, pk: UUID) -> dict[str, JSON] | None:
+    """The content of a file of this person; None if there is none. Raises Fault for a file that is too large."""
     row = files(rpc).filter(pk=pk).first()
     if row is None:
         return None

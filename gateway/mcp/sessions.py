@@ -41,6 +41,7 @@ class Session:
 def create_mcp_session(user: Any, version: str, capabilities: dict[str, JSON], client: str) -> Session:
     """A new session. Only the capabilities that the server uses are kept."""
     kept = {name: capabilities[name] for name in KEPT if isinstance(capabilities.get(name), dict)}
+    # The id holds them, so it must not grow with what a client makes up.
     extensions = kept.get("extensions")
     if extensions is not None:
         kept["extensions"] = {APPS: extensions[APPS]} if APPS in extensions else {}
@@ -53,6 +54,7 @@ def create_mcp_session(user: Any, version: str, capabilities: dict[str, JSON], c
 def load_mcp_session(user: Any, id: str) -> Session:
     """The session with this id, if it is the user's. Raises Fault (HTTP status 404)."""
     gone = Fault(-32001, "Session not found", status=404)
+    # To unpack a longer text would cost more than a session is worth.
     if len(id) > 4000:
         raise gone
     try:
@@ -70,10 +72,12 @@ def load_mcp_session(user: Any, id: str) -> Session:
 
 
 def close_mcp_session(session: Session) -> None:
+    """The id stays valid by its signature, so its end is kept as long."""
     cache.set(f"mcp.ended.{session.digest}", True, LIFETIME_S)
 
 
 def set_log_level(digest: str, level: str) -> None:
+    """From the next request of the session on."""
     cache.set(f"mcp.level.{digest}", level, LIFETIME_S)
 
 

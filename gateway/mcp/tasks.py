@@ -109,6 +109,7 @@ def update(rpc: RpcRequest) -> dict[str, JSON]:
 
 
 def cancel_mcp_task(rpc: RpcRequest) -> dict[str, JSON]:
+    """`tasks/cancel`. In 2026-07-28 a task that has ended is no error: it says nothing. Raises Fault."""
     run = load_client_task(rpc)
     try:
         endings.cancel_run(run, by=rpc.user, reason="cancelled by the client")

@@ -28,12 +28,12 @@ from .requests import (
     Prompt,
     Result,
     build_sent_call,
+    check_results,
     iterate_turn_messages,
     parse_answer_schema,
     parse_flag_field,
     parse_metadata_field,
     parse_openai_parts,
-    require_results,
     set_results,
     split_last_message,
     start_prompt,
@@ -158,7 +158,7 @@ def iterate_chat_messages(
             yield SentMessage("user", parse_openai_parts(content, param))
         elif role == "assistant":
             calls = list(iterate_chat_calls(message, results))
-            require_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
+            check_results([call["id"] for call in calls], results, f"messages.{place}.tool_calls")
             words = parse_openai_parts(content or "", param)
             yield from iterate_turn_messages(words, calls, results)
         elif role != "tool":

@@ -92,6 +92,7 @@ def model_named(user: Any, name: JSON) -> tuple[Provider, str]:
 
 
 def choose_agent_embeddings(user: Any, provider: Provider) -> tuple[Provider, str]:
+    """The provider and the model that make vectors where the name of an agent was sent. Raises Invalid."""
     if provider.kind == Provider.Kind.OFFLINE:
         return provider, OFFLINE_MODEL
     name, _, model = settings.ROUTER_EMBEDDINGS.partition(":")

@@ -31,6 +31,7 @@ class FilesView(Audited, OpenAIView):
     parameters = {"get": ("limit", "after", "order", "purpose")}
 
     def post(self, request: Any) -> Response:
+        """Store a file. Its purpose is checked, and means nothing else here."""
         sent = request.FILES.get("file")
         purpose = request.data.get("purpose", "user_data")
         if sent is None:
@@ -60,18 +61,15 @@ class FilesView(Audited, OpenAIView):
         rows = rows.order_by("-id" if is_newest_first else "id")
         if "after" in query:
             after = load_openai_file(request.user, query["after"]).pk
+            # Ids are made in the order of time.
             rows = rows.filter(pk__lt=after) if is_newest_first else rows.filter(pk__gt=after)
         page, has_more = read_page(rows, int(limit))
         data = [file_json(row) for row in page]
-        return Response(
-            {
-                "object": "list",
-                "data": data,
-                "first_id": data[0]["id"] if data else None,
-                "last_id": data[-1]["id"] if data else None,
-                "has_more": has_more,
-            }
-        )
+        ids = [None]
+        if data:
+            ids = [file["id"] for file in data]
+        body = {"object": "list", "data": data, "first_id": ids[0], "last_id": ids[-1], "has_more": has_more}
+        return Response(body)
 
 
 @extend_schema(exclude=True)
@@ -79,12 +77,14 @@ class FileView(Audited, OpenAIView):
     """GET and DELETE /v1/files/{id}"""
 
     def get(self, request: Any, id: str) -> Response:
-        return Response(file_json(load_openai_file(request.user, id)))
+        row = load_openai_file(request.user, id)
+        return Response(file_json(row))
 
     def delete(self, request: Any, id: str) -> Response:
         row = load_openai_file(request.user, id)
         self.audit("deleted", row)
-        storage.delete_files(StoredFile.objects.visible_to(request.user).filter(pk=row.pk))
+        own = StoredFile.objects.visible_to(request.user)
+        storage.delete_files(own.filter(pk=row.pk))
         return Response({"id": id, "object": "file", "deleted": True})
 
 
@@ -97,7 +97,8 @@ class ContentView(OpenAIView):
         return super().perform_content_negotiation(request, force=True)
 
     def get(self, request: Any, id: str) -> Any:
-        return answer_with_file(load_openai_file(request.user, id), "application/octet-stream", as_attachment=True)
+        row = load_openai_file(request.user, id)
+        return answer_with_file(row, "application/octet-stream", as_attachment=True)
 
 
 def load_openai_file(user: Any, id: str) -> StoredFile:

@@ -25,10 +25,10 @@ SAMPLING = {
     "frequency_penalty": "frequency_penalty", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
 }  # fmt: skip
-# Accepted and not used, since no client can be deceived by that. Hints for caches and abuse detection, and what a
-# client says about itself: Muster has the key's owner, and needs none of it. Wishes that a server may not follow: how
-# much a model thinks and writes is decided by the agent's definition, a seed promises nothing, and what `include` asks
-# for may be missing from any answer.
+# Accepted and not used: no client can be deceived by that. These are
+# - hints for caches and against abuse, and what a client says about itself: Muster knows the key's owner;
+# - wishes that no server has to follow: how much a model thinks and writes is decided by the agent's definition, a seed
+#   promises nothing, and what `include` asks for may be missing from any answer.
 IGNORED = frozenset(
     [
         "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options", "service_tier",
@@ -208,6 +208,7 @@ def require_call(prompt: Prompt, name: str) -> None:
 
 
 def allow_tools(prompt: Prompt, allowed: JSON) -> None:
+    """Keep the tools that the client names, in the form {"mode": …, "tools": […]}. Raises Invalid."""
     mode = allowed.get("mode", "auto") if isinstance(allowed, dict) else None
     if mode not in ("auto", "required"):
         raise refuse_content_part("tool_choice", "The mode of allowed_tools can be auto or required.")
@@ -293,7 +294,7 @@ def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
     raise refuse_content_part(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
 
 
-def call_id(value: JSON, param: str) -> UUID:
+def parse_call_id(value: JSON, param: str) -> UUID:
     """The id of one of our calls."""
     text = str(value)
     try:
@@ -353,6 +354,7 @@ def iterate_result_pictures(name: str, result: Result) -> Iterator[SentMessage]:
 
 
 def has_content(parts: list[dict[str, JSON]]) -> bool:
+    """Whether there is more than empty texts, which some clients send beside a call."""
     return any(part.get("text") or part["type"] != "text" for part in parts)
 
 
@@ -367,7 +369,7 @@ def build_sent_call(id: JSON, name: JSON, arguments: JSON, result: str) -> dict[
     }
 
 
-def require_results(calls: Iterable[JSON], results: Container[Any], param: str) -> None:
+def check_results(calls: Iterable[JSON], results: Container[Any], param: str) -> None:
     """As OpenAI's servers: each call of the assistant has its result in the conversation. Raises Invalid."""
     missing = [str(id)[:80] for id in calls if id not in results]
     if missing:

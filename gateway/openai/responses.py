@@ -37,15 +37,15 @@ from .requests import (
     Prompt,
     Result,
     build_sent_call,
-    call_id,
+    check_results,
     has_content,
     iterate_result_pictures,
     iterate_turn_messages,
     parse_answer_schema,
+    parse_call_id,
     parse_flag_field,
     parse_metadata_field,
     parse_openai_parts,
-    require_results,
     set_results,
     split_last_message,
     start_prompt,
@@ -127,13 +127,13 @@ def start_response_turn(
         "metadata": metadata,
     }
     if previous is None and prompt.has_results_alone:
-        calls = [call_id(id, "input") for id in prompt.results]
+        calls = [parse_call_id(id, "input") for id in prompt.results]
         previous = branches.find_asking_turn(request.user, calls)
         if previous is None:
             # No run waits for them: the refusal says why that cannot be.
             return turns.answer_waiting_run(request.user, dict.fromkeys(calls))
     if previous:
-        results = {call_id(id, "input"): value for id, value in prompt.results.items()}
+        results = {parse_call_id(id, "input"): value for id, value in prompt.results.items()}
         return branches.continue_turn(
             previous,
             results=results,
@@ -162,6 +162,7 @@ def start_response_turn(
 
 
 def find_previous_turn(user: Any, body: dict[str, JSON], own: Collection[str] = ()) -> Turn | None:
+    """The turn that `previous_response_id` names; None if nothing is named. Raises Invalid, Conflict."""
     if body.get("previous_response_id") is None:
         return None
     id = str(body["previous_response_id"])
@@ -383,7 +384,7 @@ def iterate_approval_decisions(items: list[dict[str, JSON]]) -> Iterator[tuple[A
         if item.get("type") != "mcp_approval_response":
             continue
         request_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
-        approval_id = call_id(request_id, f"input.{place}.approval_request_id")
+        approval_id = parse_call_id(request_id, f"input.{place}.approval_request_id")
         yield approval_id, parse_flag_field(item, "approve")
 
 
@@ -456,7 +457,7 @@ def made_call(item: dict[str, JSON], results: dict[str, Result], param: str) -> 
         result = item["error"] if item.get("error") is not None else item.get("output")
         return build_sent_call(item.get("id"), name, item.get("arguments"), render_result_value(result or ""))
     id = str(item.get("call_id"))
-    require_results([id], results, param)
+    check_results([id], results, param)
     result_text = results[id].text
     if item["type"] == "custom_tool_call":
         call = build_sent_call(id, name, "", result_text)

@@ -34,19 +34,20 @@ def search_all_collections(user: Any, text: str) -> list[Result]:
     for collection in collections[:MOST]:
         pieces = search_collection(collection, text, limit=RESULTS)
         for rank, piece in enumerate(pieces, 1):
-            results[piece.chunk.pk] = (collection, piece)
-            scores[piece.chunk.pk] = 1 / (SMOOTH + rank)
-    for rank, pk in enumerate(by_words(text, results), 1):
+            pk = piece.chunk.pk
+            results[pk] = (collection, piece)
+            scores[pk] = 1 / (SMOOTH + rank)
+    for rank, pk in enumerate(rank_by_words(text, results), 1):
         scores[pk] += 1 / (SMOOTH + rank)
     best = sorted(results, key=lambda pk: (-scores[pk], pk))
     return [results[pk] for pk in best[:RESULTS]]
 
 
-def by_words(text: str, results: dict[int, Result]) -> list[int]:
+def rank_by_words(text: str, results: dict[int, Result]) -> list[int]:
     """The pieces by the words that they share with the text; a word that few of them have weighs more."""
     question_stems = set(list_search_stems(text))
     shared: dict[int, set[str]] = {}
-    having: Counter[str] = Counter()
+    having: Counter[str] = Counter()  # how many pieces have each of the stems
     for pk, (_, piece) in results.items():
         shared[pk] = question_stems & find_piece_stems(piece)
         having.update(shared[pk])

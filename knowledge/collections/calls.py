@@ -12,7 +12,7 @@ from knowledge.models import Chunk, Collection, Document
 from plumbing.site_paths import add_site_prefix
 
 from .device_folders import PREFIX, Asker, Excerpt
-from .folders import of_place, search_all
+from .folders import read_place, search_all
 from .search import Found
 
 # Characters of one answer.
@@ -104,7 +104,7 @@ def fetch_file(collection: Collection, version: int | None, id: str, asker: Aske
     """The same from a file of a device, which has no versions."""
     value = None
     if version is None:
-        value = of_place(collection, id, asker, FETCHED)
+        value = read_place(collection, id, asker, FETCHED)
     if value is None:
         raise RetryTool("There is no file with this id. Use an id of the search.", code="not_found")
     return ToolResult(ok=True, value=value, untrusted=True)

@@ -52,7 +52,9 @@ def save_collection_tools(row: Collection) -> None:
         tool.owner_id = row.owner_id
         tool.team_id = row.team_id
         before = tool.definition_hash
-        if tool.freeze_hash() != before or tool.pk is None:
+        has_changed = tool.freeze_hash() != before
+        # A tool that is saved makes every live agent with a grant of it build itself anew.
+        if has_changed or tool.pk is None:
             tool.save()
             tool_changed(tool)
 

@@ -75,10 +75,10 @@ class CollectionKind:
         faults = shapes.faults(definition, SHAPES)
         documents = get_defined_documents(definition)
         if len(documents) > MOST:
-            return [*faults, fault("documents", f"A file has at most {MOST} documents of a collection.")]
+            return [*faults, build_fault("documents", f"A file has at most {MOST} documents of a collection.")]
         for name, one in documents.items():
-            faults += faults_in_document(name, one)
-        return faults + faults_in_questions(get_defined_questions(definition))
+            faults += find_document_faults(name, one)
+        return faults + find_question_faults(get_defined_questions(definition))
 
     def rows(self, owner: Any) -> Iterable[Collection]:
         return Collection.objects.filter(owner=owner).select_related("team").order_by("name")
@@ -116,7 +116,7 @@ class CollectionKind:
         rows = self.load_documents(definition, owner)
         documents = get_defined_documents(definition)
         normal["documents"] = {name: build_wanted_state(one, rows.get(name)) for name, one in documents.items()}
-        normal["questions"] = written_questions(get_defined_questions(definition))
+        normal["questions"] = build_question_definitions(get_defined_questions(definition))
         return normal
 
     def load_documents(self, definition: Definition, owner: Any) -> dict[str, Document]:
@@ -163,7 +163,7 @@ class CollectionKind:
             row = storage.lock_collection(row)
         share_definition(row, definition.get("team"))
         row.description = definition.get("description", "")
-        model = checked_model(definition.get("embeddings", ""), owner)
+        model = check_model(definition.get("embeddings", ""), owner)
         meaning.choose_embedding_model(row, model)
         row.full_clean(exclude=["owner", "team", "version", *meaning.CHOSEN])
         with refusals(self.name, actor):
@@ -227,6 +227,7 @@ class CollectionKind:
 
 
 def build_collection_definition(row: Collection) -> Definition:
+    """The collection without its documents; columns that are empty are left out."""
     definition: Definition = {"kind": CollectionKind.name, "name": row.name}
     for name in COLUMNS:
         if value := getattr(row, name):
@@ -236,7 +237,7 @@ def build_collection_definition(row: Collection) -> Definition:
     return definition
 
 
-def checked_model(text: str, owner: Any) -> str:
+def check_model(text: str, owner: Any) -> str:
     """“provider:model” of a provider that the owner can use. Raises Invalid, NotFound, Forbidden."""
     if not text:
         return text
@@ -360,25 +361,26 @@ def get_defined_documents(definition: Definition) -> dict[str, Any]:
     return documents if isinstance(documents, dict) else {}
 
 
-def faults_in_document(name: Any, one: Any) -> list[dict[str, str]]:
+def find_document_faults(name: Any, one: Any) -> list[dict[str, str]]:
+    """What is wrong with one entry of `documents`, each with its place; nothing is fetched or stored."""
     place = f"documents.{str(name)[:100]}"
     if not is_line(name, NAME):
-        return [fault(place, f"A name has 1 to {NAME} characters.")]
+        return [build_fault(place, f"A name has 1 to {NAME} characters.")]
     if isinstance(one, str):
         return []
     if not isinstance(one, dict) or len(one.keys() & set(CONTENTS)) != 1:
-        return [fault(place, "Write a text, or a mapping with one of text, base64 and url.")]
+        return [build_fault(place, "Write a text, or a mapping with one of text, base64 and url.")]
     if faults := shapes.faults(one, DOCUMENT, f"{place}."):
         return faults
     if is_page(one):
         is_address = one["url"].startswith(("http://", "https://")) and is_line(one["url"], URL)
         if is_address:
             return []
-        return [fault(f"{place}.url", "It must begin with http:// or https://.")]
+        return [build_fault(f"{place}.url", "It must begin with http:// or https://.")]
     try:
         read_defined_content(name, one)
     except Invalid as error:
-        return [fault(f"{place}.base64", str(error))]
+        return [build_fault(f"{place}.base64", str(error))]
     return []
 
 
@@ -390,18 +392,19 @@ def get_defined_questions(definition: Definition) -> list[Any]:
     return questions if isinstance(questions, list) else []
 
 
-def faults_in_questions(questions: list[Any]) -> list[dict[str, str]]:
+def find_question_faults(questions: list[Any]) -> list[dict[str, str]]:
+    """What is wrong with the questions of an evaluation, each with its place."""
     if len(questions) > evaluation.QUESTIONS:
-        return [fault("questions", f"A collection can have {evaluation.QUESTIONS} questions.")]
+        return [build_fault("questions", f"A collection can have {evaluation.QUESTIONS} questions.")]
     faults: list[dict[str, str]] = []
     known_texts: set[str] = set()
     for number, one in enumerate(questions):
         place = f"questions.{number}"
         if not is_question(one):
             message = "Write {question, document, place}: texts of at most 500, 200 and 200 characters."
-            faults.append(fault(place, message))
+            faults.append(build_fault(place, message))
         elif one["question"] in known_texts:
-            faults.append(fault(place, "This question occurs twice."))
+            faults.append(build_fault(place, "This question occurs twice."))
         else:
             known_texts.add(one["question"])
     return faults
@@ -422,10 +425,10 @@ def read_questions(row: Collection) -> dict[str, Definition]:
     questions = []
     for one in evaluation.build_questions_query(row):
         questions.append({name: getattr(one, name) for name in QUESTION})
-    return written_questions(questions)
+    return build_question_definitions(questions)
 
 
-def written_questions(questions: list[Any]) -> dict[str, Definition]:
+def build_question_definitions(questions: list[Any]) -> dict[str, Definition]:
     """Each by its words, as an export writes it."""
     definitions: dict[str, Definition] = {}
     for one in questions:
@@ -447,5 +450,5 @@ def is_line(text: Any, most: int) -> bool:
     return not LONE.search(text)
 
 
-def fault(field: str, message: str) -> dict[str, str]:
+def build_fault(field: str, message: str) -> dict[str, str]:
     return {"field": field, "code": "invalid", "message": message}

@@ -111,8 +111,9 @@ def search_device_folders(
         if problem:
             reasons[folder.pk] = problem
             continue
-        arguments = {"query": text, "path": path_there(folder, devices), "limit": min(limit, 20)}
+        arguments = {"query": text, "path": convert_path_to_device(folder, devices), "limit": min(limit, 20)}
         questions[folder.pk] = Question(folder.device_id, SEARCH, arguments)
+    # All devices are asked at once, so the slowest of them sets the time.
     answers = asking.ask_devices(asker.user_id, questions, DEVICE_S) if questions else {}
     excerpts: list[Excerpt] = []
     absent: list[Absent] = []
@@ -150,6 +151,7 @@ def find_device_problem(device: Device | None, folder: CollectionFolder, tool: s
 
 
 def describe_device_failure(answer: Answer) -> str:
+    """Why a device did not search, or only a part; empty if it searched everything."""
     if answer.error is not None:
         return str(answer.error.get("message") or REASONS["no_answer"])[:200]
     if not isinstance(answer.result, dict):
@@ -171,7 +173,7 @@ def build_excerpts(folder: CollectionFolder, devices: dict[UUID, Device], answer
         excerpt = Excerpt(
             folder.pk,
             device,
-            path_here(folder, devices, entry["path"]),
+            convert_path_from_device(folder, devices, entry["path"]),
             entry["text"][:TEXT],
             offset=find_excerpt_number(entry.get("offset")) or 0,
             line=find_excerpt_number(entry.get("line")),
@@ -208,22 +210,24 @@ def read_device_file(
     if problem := find_device_problem(devices.get(folder.device_id), folder, READ):
         raise ToolFailed(f"“{path}” cannot be read: {problem}.", code="device_offline")
     first = max(0, offset - BEFORE)
-    arguments = {"path": path_there(folder, devices, path), "offset": first, "length": size}
+    arguments = {"path": convert_path_to_device(folder, devices, path), "offset": first, "length": size}
     question = Question(folder.device_id, READ, arguments)
     answer = asking.ask_devices(asker.user_id, {0: question}, DEVICE_S)[0]
-    if not isinstance(answer.result, dict) or not isinstance(answer.result.get("text"), str):
+    text = answer.result.get("text") if isinstance(answer.result, dict) else None
+    if not isinstance(text, str):
         raise ToolFailed(f"“{path}” cannot be read: {describe_device_failure(answer)}.", code="device_failed")
     device = get_device_name(devices, folder)
     excerpt = Excerpt(folder.pk, device, path, "", offset=offset)
     next_id = None
-    if after := find_excerpt_number(answer.result.get("next_offset")):
+    after = find_excerpt_number(answer.result.get("next_offset"))
+    if after:
         # Whoever asks for this id gets the text from a little before its place on.
         next_id = replace(excerpt, offset=after + BEFORE).id
     return {
         "id": excerpt.id,
         "title": f"{path} on {device}",
         "url": None,
-        "text": answer.result["text"][:size],
+        "text": text[:size],
         "metadata": {"document": path, "device": device, "source": None, "next": next_id},
     }
 
@@ -235,7 +239,7 @@ def get_top_folder(path: str) -> str:
     return path.partition("/")[0]
 
 
-def path_there(folder: CollectionFolder, devices: dict[UUID, Device], path: str = "") -> str:
+def convert_path_to_device(folder: CollectionFolder, devices: dict[UUID, Device], path: str = "") -> str:
     """As the device counts: where it shares one folder, paths begin inside of it."""
     path = path or folder.path
     if len(devices[folder.device_id].folders) != 1:
@@ -244,7 +248,7 @@ def path_there(folder: CollectionFolder, devices: dict[UUID, Device], path: str 
     return inner_path or "."
 
 
-def path_here(folder: CollectionFolder, devices: dict[UUID, Device], path: str) -> str:
+def convert_path_from_device(folder: CollectionFolder, devices: dict[UUID, Device], path: str) -> str:
     """Begins with the name of the shared folder."""
     path = path[:PATH]
     if len(devices[folder.device_id].folders) != 1:

@@ -55,7 +55,7 @@ def evaluate(collection: Collection) -> Evaluation:
         )
     evaluations = Evaluation.objects.filter(collection=collection)
     before = evaluations.first()
-    recall, mrr = figures(ranks)
+    recall, mrr = compute_figures(ranks)
     row = Evaluation(collection=collection, version=version, ranks=ranks, recall_at_5=recall, mrr=mrr)
     if before:
         row.warning = describe_lowered_figures(before, ranks)
@@ -96,12 +96,13 @@ def build_question_rank(pieces: list[Found], question: EvaluationQuestion) -> di
 
 def find_answer_rank(pieces: list[Found], question: EvaluationQuestion) -> int | None:
     for rank, piece in enumerate(pieces, 1):
-        if answers(piece.chunk, question):
+        if is_answer(piece.chunk, question):
             return rank
     return None
 
 
-def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
+def is_answer(chunk: Chunk, question: EvaluationQuestion) -> bool:
+    """Whether a piece is where the question expects its answer: a page or a heading, or anywhere in the document."""
     if chunk.document.name != question.document:
         return False
     if not question.place:
@@ -110,7 +111,7 @@ def answers(chunk: Chunk, question: EvaluationQuestion) -> bool:
     return question.place.lower() in places
 
 
-def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
+def compute_figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
     """Recall@5 and MRR, each between 0 and 1, of at least one question."""
     first_hits = 0
     reciprocals = 0.0
@@ -119,17 +120,19 @@ def figures(ranks: list[dict[str, Any]]) -> tuple[float, float]:
         if rank:
             first_hits += rank <= FIRST
             reciprocals += 1 / rank
-    return round(first_hits / len(ranks), 4), round(reciprocals / len(ranks), 4)
+    recall = first_hits / len(ranks)
+    mean_reciprocal_rank = reciprocals / len(ranks)
+    return round(recall, 4), round(mean_reciprocal_rank, 4)
 
 
 def describe_lowered_figures(before: Evaluation, ranks: list[dict[str, Any]]) -> str:
     """A warning if a figure fell, on the questions that both evaluations have; empty if none fell."""
-    earlier = {key(row): row for row in before.ranks}
-    common = [row for row in ranks if key(row) in earlier]
+    earlier = {build_key(row): row for row in before.ranks}
+    common = [row for row in ranks if build_key(row) in earlier]
     if not common:
         return ""
-    old = figures([earlier[key(row)] for row in common])
-    new = figures(common)
+    old = compute_figures([earlier[build_key(row)] for row in common])
+    new = compute_figures(common)
     lowered = []
     for name, was, now in zip(("recall@5", "MRR"), old, new, strict=True):
         if now < was:
@@ -139,5 +142,6 @@ def describe_lowered_figures(before: Evaluation, ranks: list[dict[str, Any]]) ->
     return f"Since version {before.version} the search lowered {' and '.join(lowered)}."
 
 
-def key(one: dict[str, Any]) -> tuple[str, str, str]:
+def build_key(one: dict[str, Any]) -> tuple[str, str, str]:
+    """Evaluations keep no ids of questions, which may be deleted and written anew."""
     return one["question"], one["document"], one["place"]

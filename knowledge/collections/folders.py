@@ -46,8 +46,8 @@ def merge_ranked_hits(pieces: list[Found], excerpts: list[Excerpt]) -> list[Foun
 
 def serialize_search_results(results: Results) -> dict[str, Any]:
     """The results in the form of the REST API."""
-    hits = list(map(serialize_search_hit, results.hits))
-    absent = list(map(asdict, results.absent))
+    hits = [serialize_search_hit(hit) for hit in results.hits]
+    absent = [asdict(folder) for folder in results.absent]
     return {"results": hits, "not_searched": absent}
 
 
@@ -64,7 +64,7 @@ def serialize_search_hit(hit: Found | Excerpt) -> dict[str, Any]:
     return {"document": document, "place": place, "text": hit.chunk.text, "score": score}
 
 
-def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[str, Any] | None:
+def read_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[str, Any] | None:
     """The text of a file around an excerpt, as {"folder", "text", "next"}; None if the asker reaches no such place.
     Raises ToolFailed if the device does not answer.
     """
@@ -83,6 +83,7 @@ def of_place(collection: Collection, id: str, asker: Asker, size: int) -> dict[s
 
 
 def is_inside(folder: str, path: str) -> bool:
+    """The device checks it once more; an id of a search may come from anybody."""
     if ".." in path.split("/"):
         return False
     return path.startswith(f"{folder}/")

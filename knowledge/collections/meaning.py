@@ -42,7 +42,8 @@ def find_nearest_chunks(
     """
     if collection.dimensions is None:
         return None
-    vectors: list[bytes] | None = import_string(settings.COLLECTION_VECTORS)(collection, texts)
+    ask_model = import_string(settings.COLLECTION_VECTORS)
+    vectors: list[bytes] | None = ask_model(collection, texts)
     if vectors is None:
         return None
     # Vectors of another length come from another model than those that are stored.
@@ -51,13 +52,14 @@ def find_nearest_chunks(
         return None
     documents = Document.objects.filter(collection=collection).of_version(version)
     rows = ChunkVector.objects.filter(number=collection.vectors_number, chunk__document__in=documents)
-    count = documents.aggregate(count=Sum("chunk_count"))["count"] or 0
+    total = documents.aggregate(count=Sum("chunk_count"))
+    count = total["count"] or 0
     if count <= COMPARED:
-        return best(vectors, iterate_stored_vectors(rows), limit)
+        return find_nearest_rows(vectors, iterate_stored_vectors(rows), limit)
     nearest = []
     for vector, few in zip(vectors, among, strict=True):
         few_rows = iterate_stored_vectors(rows.filter(pk__in=few))
-        nearest += best([vector], few_rows, limit)
+        nearest += find_nearest_rows([vector], few_rows, limit)
     return nearest
 
 
@@ -66,7 +68,7 @@ def iterate_stored_vectors(rows: Any) -> Iterator[tuple[int, Any]]:
     return vectors
 
 
-def best(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
+def find_nearest_rows(vectors: Sequence[bytes], rows: Iterable[tuple[int, Any]], limit: int) -> list[list[int]]:
     """For each vector the nearest rows that are near enough. All vectors are compared in one pass over the rows."""
     # Importing it takes 0.1 s, and only collections with vectors need it.
     import numpy
@@ -125,7 +127,10 @@ def claim_unembedded_collection(lease_s: float, without: Sequence[int | None] = 
 
 
 def lacking(collection: Collection, limit: int) -> Iterator[list[Chunk]]:
-    """Pieces without a vector, in batches that belong together; their documents are done after each batch."""
+    """Pieces without a vector, in batches that belong together; their documents are done after each batch.
+
+    Two workers never make the vectors of one collection: whoever asks has claimed it.
+    """
     number = collection.vectors_number
     is_outdated = ~Q(vectors_number=number) | Q(vectors_number=None)
     rows = Document.objects.filter(is_outdated, collection=collection, status=Document.Status.READY).order_by("id")
@@ -161,6 +166,7 @@ def store_chunk_vectors(collection: Collection, vectors: dict[int, bytes]) -> bo
         row.save(update_fields=["vectors_number", "dimensions", "embed_after"])
         return False
     Collection.objects.filter(pk=row.pk).update(dimensions=most, embeddings_error="")
+    # A piece may have been erased while the model was asked: its vector must not come back.
     there = Chunk.objects.filter(pk__in=vectors).values_list("pk", flat=True)
     chunk_vectors = [ChunkVector(chunk_id=pk, number=row.vectors_number, vector=vectors[pk]) for pk in there]
     ChunkVector.objects.bulk_create(
@@ -176,6 +182,7 @@ def finish_embedding(collection: Collection) -> None:
 
 
 def resume_embedding(collection: Collection) -> None:
+    """Let the next worker go on at once: this one stops, and its claim would last for a while."""
     rows = Collection.objects.filter(pk=collection.pk, embed_after=collection.embed_after)
     rows.update(embed_after=clock.Now())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from .pieces import Part, parts_of_markdown
+from .pieces import Part, split_markdown
 
 PLAIN = frozenset(
     ["text/plain", "text/markdown", "text/csv", "text/tab-separated-values", "text/css", "text/x-python",
@@ -11,8 +11,8 @@ PLAIN = frozenset(
 )  # fmt: skip
 
 
-def parts_of_text(media_type: str, text: str) -> Iterator[Part]:
+def split_text(media_type: str, text: str) -> Iterator[Part]:
     if media_type == "text/markdown":
-        yield from parts_of_markdown(text)
+        yield from split_markdown(text)
     else:
         yield Part(text)

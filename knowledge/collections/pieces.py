@@ -85,6 +85,7 @@ def split_text_pieces(text: str) -> Iterator[str]:
 
 
 def find_piece_end(text: str, start: int) -> int:
+    """Where a piece that begins here ends: behind the best break in its second half, such as the end of a paragraph."""
     least = start + LENGTH // 2
     most = start + LENGTH
     for sign in BREAKS:
@@ -94,7 +95,7 @@ def find_piece_end(text: str, start: int) -> int:
     return most
 
 
-def parts_of_markdown(text: str) -> Iterator[Part]:
+def split_markdown(text: str) -> Iterator[Part]:
     """The text below each heading. Lines that begin with # inside a block of code are no headings."""
     heading = ""
     is_code = False

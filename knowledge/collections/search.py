@@ -55,10 +55,14 @@ def list_scored_chunks(
     for ranking in rankings:
         found_by_words.append([pk for pk, _ in ranking])
     near = meaning.find_nearest_chunks(collection, version, texts, POOL, found_by_words)
+    # The model is away: words alone find something, and an answer is better than none.
     if near is None:
         return [ranking[:limit] for ranking in rankings]
-    merged = (merge_rankings(words, likeness) for words, likeness in zip(found_by_words, near, strict=True))
-    return [ranking[:limit] for ranking in merged]
+    merged = []
+    for by_words, by_meaning in zip(found_by_words, near, strict=True):
+        ranking = merge_rankings(by_words, by_meaning)
+        merged.append(ranking[:limit])
+    return merged
 
 
 def merge_rankings(*lists: list[int]) -> list[tuple[int, float]]:
@@ -67,6 +71,7 @@ def merge_rankings(*lists: list[int]) -> list[tuple[int, float]]:
     for ranked in lists:
         for rank, pk in enumerate(ranked, 1):
             scores[pk] += 1 / (SMOOTH + rank)
+    # Of equal scores the older piece comes first, so that a search gives the same order each time.
     return sorted(scores.items(), key=lambda hit: (-hit[1], hit[0]))
 
 

@@ -41,13 +41,14 @@ class CollectionSerializer(OwnedSerializer):
         return text
 
     def create(self, validated: dict[str, Any]) -> Collection:
-        return super().create(with_model(Collection(), validated))
+        return super().create(choose_model(Collection(), validated))
 
     def update(self, row: Collection, validated: dict[str, Any]) -> Collection:
-        return super().update(row, with_model(row, validated))
+        return super().update(row, choose_model(row, validated))
 
 
-def with_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
+def choose_model(row: Collection, validated: dict[str, Any]) -> dict[str, Any]:
+    """The columns to save; with another embedding model also those that belong to it."""
     if "embeddings" not in validated:
         return validated
     before = row.embeddings

@@ -48,7 +48,8 @@ def add_content(
     else:
         digest = files.hash_content(content)
     # Looked for before anything is stored; under the lock it is looked for once more.
-    if document := same(collection, name, digest):
+    document = find_same_document(collection, name, digest)
+    if document is not None:
         return document, False
     file = files.store_bytes(user_id, name, content, declared=declared, untrusted=untrusted)
     return add_prepared(collection, file, name=name, source=source, untrusted=untrusted)
@@ -75,7 +76,8 @@ def add_file_document(
     already. Raises Conflict.
     """
     lock_collection(collection)
-    if document := same(collection, name, file.sha256):
+    document = find_same_document(collection, name, file.sha256)
+    if document is not None:
         return document, False
     row = Document(
         collection=collection,
@@ -113,7 +115,7 @@ def create_document_row(row: Document) -> Document:
     return row
 
 
-def same(collection: Collection, name: str, checksum: str) -> Document | None:
+def find_same_document(collection: Collection, name: str, checksum: str) -> Document | None:
     """The document of this name, if its content is the same and it did not fail."""
     current = Document.objects.filter(collection=collection, name=name).current()
     newest = current.exclude(status=Status.FAILED).order_by("-id").first()
@@ -163,6 +165,7 @@ def claim_waiting_documents(limit: int, lease_s: float, *, without: Members[int 
 
 
 def renew(lease: UUID, lease_s: float) -> None:
+    """Keep the claim of a worker that still reads. A document that was taken from it meanwhile is not taken back."""
     rows = Document.objects.filter(lease=lease, status=Status.INDEXING)
     rows.update(lease_expires_at=clock.Now(lease_s))
 
@@ -191,14 +194,16 @@ def finish_read_documents(read: list[Read]) -> int:
 
 @transaction.atomic
 def finish_collection(collection_id: int, read: list[Read]) -> int:
+    """The same for one collection: all its documents appear at once, in one version."""
     collection = Collection.objects.select_for_update().filter(pk=collection_id).first()
     leases = {one.document.pk: one.document.lease for one in read}
     rows = Document.objects.select_for_update().filter(pk__in=leases, status=Status.INDEXING)
+    # A document whose lease ran out belongs to another worker by now, which will finish it.
     mine = {row.pk: row for row in rows if row.lease == leases[row.pk]}
     kept = [one for one in read if one.document.pk in mine]
     if collection is None or not kept:
         return 0
-    number = next_version(collection)
+    number = start_next_version(collection)
     names = [one.document.name for one in kept]
     earlier = Document.objects.filter(collection=collection, status=Status.READY, until_version=None, name__in=names)
     earlier.update(until_version=number)
@@ -211,6 +216,7 @@ def finish_collection(collection_id: int, read: list[Read]) -> int:
 
 
 def become_ready(row: Document, read: Read, number: int) -> None:
+    """The document is searched from this version of the collection on."""
     row.checksum = read.document.checksum
     row.media_type = read.document.media_type
     if read.file:
@@ -291,7 +297,7 @@ def remove_document(row: Document) -> None:
     current = Document.objects.filter(collection=collection, name=row.name).current()
     searched = current.filter(status=Status.READY)
     if searched.exists():
-        searched.update(until_version=next_version(collection))
+        searched.update(until_version=start_next_version(collection))
     discard(current.exclude(status=Status.READY))
 
 
@@ -336,7 +342,8 @@ def lock_collection(collection: Collection) -> Collection:
     return Collection.objects.select_for_update().get(pk=collection.pk)
 
 
-def next_version(collection: Collection) -> int:
+def start_next_version(collection: Collection) -> int:
+    """The number of the version that the caller's changes make. The caller holds the lock of the collection."""
     collection.version += 1
     if collection.embeddings:
         collection.embed_after = clock.Now()

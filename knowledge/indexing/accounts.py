@@ -59,6 +59,7 @@ def read_next_account() -> int:
 
 
 def read_claimed(account: CollectionAccount) -> int:
+    """Read the new messages of an account, and store when to look again. Returns how many were read."""
     error = ""
     done = 0
     try:
@@ -191,7 +192,7 @@ def save_message_document(account: CollectionAccount, head: dict[str, Any], mess
     content = clean_database_text(render_mail_text(message)).encode()
     checksum = sha256(content).hexdigest()
     file = None
-    if storage.same(account.collection, name, checksum) is None:
+    if storage.find_same_document(account.collection, name, checksum) is None:
         file = files.store_bytes(account.owner_id, name, content, declared="text/plain")
     with transaction.atomic():
         # Somebody may have removed the account meanwhile.

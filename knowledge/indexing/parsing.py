@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from functions import sandbox
-from knowledge.collections.parsed import PLAIN, parts_of_text
+from knowledge.collections.parsed import PLAIN, split_text
 from knowledge.collections.pieces import LeftOut, Part
 
 PROGRAM = "import documents\ndocuments.write_answer({path!r}, '/mnt/outputs/parts', {name!r})"
@@ -76,7 +76,7 @@ def read_document_text(id: str, name: str, media_type: str, content: bytes) -> C
     if media_type in PLAIN and not looks_parsed(name, content):
         try:
             text = content.removeprefix(MARK).decode()
-            return Content(list(parts_of_text(media_type, text)))
+            return Content(list(split_text(media_type, text)))
         except UnicodeDecodeError:
             # Another encoding, which is guessed in the sandbox.
             pass
@@ -84,7 +84,7 @@ def read_document_text(id: str, name: str, media_type: str, content: bytes) -> C
     if media_type != "text/markdown":
         return read
     text = "\n".join(part.text for part in read.parts)
-    return Content(list(parts_of_text(media_type, text)), read.left_out)
+    return Content(list(split_text(media_type, text)), read.left_out)
 
 
 def looks_parsed(name: str, content: bytes) -> bool:
@@ -96,6 +96,7 @@ def looks_parsed(name: str, content: bytes) -> bool:
 
 
 def run_document_parser(id: str, name: str, content: bytes) -> Content:
+    """Read a file in the sandbox: programs that read documents fall over hostile ones. Raises Unreadable, NotNow."""
     host = OneFile(content)
     session = f"document-{id}"
     # Of the name only the ending is passed on, where the reader needs it.

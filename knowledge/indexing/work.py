@@ -120,6 +120,7 @@ def check_piece_room(read: list[Read]) -> None:
 
 
 def index(claimed: list[Document]) -> int:
+    """Read these documents, and store them in groups. Returns how many became ready."""
     group = Group()
     renewed = seconds()
     for document in claimed:
@@ -129,13 +130,13 @@ def index(claimed: list[Document]) -> int:
         if seconds() - renewed > LEASE_S / 6 and document.lease:
             storage.renew(document.lease, LEASE_S)
             renewed = seconds()
-        if read := attempt(document):
+        if read := read_document(document):
             group.add(read)
     group.store()
     return group.done
 
 
-def attempt(document: Document) -> Read | None:
+def read_document(document: Document) -> Read | None:
     """The content that was read; None if reading failed, must wait, or found nothing new."""
     owner = document.collection.owner_id
     begun = seconds()
@@ -156,6 +157,7 @@ def attempt(document: Document) -> Read | None:
 
 
 def record_failure(document: Document, error: Exception) -> None:
+    """The document has failed; its person is told what they can mend, the log has the rest."""
     if isinstance(error, Unreadable):
         storage.fail(document, error.code, str(error), error.left_out)
     elif isinstance(error, MusterError):
@@ -193,6 +195,7 @@ def read_claimed_page(document: Document) -> Read | None:
 def read_document_content(
     document: Document, name: str, media_type: str, content: bytes, file: StoredFile | None = None
 ) -> Read:
+    """The pieces of a content, and what of it was left out."""
     read = read_document_text(str(document.pk), name, media_type, content)
     return Read(
         document=document,

@@ -22,11 +22,12 @@ def list_memory_pieces(document: dict[str, Any]) -> list[tuple[str, str]]:
         raise Invalid(f"The file has more than {BLOCKS} memory blocks.", code="too_many_blocks")
     memory_pieces: list[tuple[str, str]] = []
     for number, block in enumerate(blocks):
-        memory_pieces.extend(pieces(number, block))
+        memory_pieces.extend(iterate_block_pieces(number, block))
     return memory_pieces
 
 
-def pieces(number: int, block: Any) -> Iterator[tuple[str, str]]:
+def iterate_block_pieces(number: int, block: Any) -> Iterator[tuple[str, str]]:
+    """(label, text) of a memory block, cut into texts of the length of a memory. Raises Invalid."""
     fields = block if isinstance(block, dict) else {}
     label = fields.get("label")
     value = fields.get("value")
@@ -74,6 +75,7 @@ def parse_agent_tools(document: dict[str, Any]) -> list[AgentTool]:
 
 
 def parse_agent_tool(number: int, tool: Any) -> AgentTool:
+    """A tool with its source, None if it is not Python. Raises Invalid."""
     fields = tool if isinstance(tool, dict) else {}
     name = fields.get("name")
     source = fields.get("source_code")

@@ -43,7 +43,7 @@ def answer_remember_call(call: ToolCall, context: ToolContext, similar: recall.S
         content["valid_until"] = parse_valid_until(arguments["valid_until"])
     if "replaces" in arguments:
         target = find_own_memory(arguments["replaces"], context)
-        row = storage.agents_change(target, content, by, at_once=at_once)
+        row = storage.store_agent_change(target, content, by, at_once=at_once)
         return build_memory_result(row, "changed")
     place = choose_memory_place(arguments, context)
     row, is_new = storage.store_new_memory(place, content, by, at_once=at_once)
@@ -54,7 +54,7 @@ def answer_forget_call(call: ToolCall, context: ToolContext, similar: recall.Sim
     target = find_own_memory(call.arguments["id"], context)
     by = build_call_author(call, context)
     at_once = holds_at_once(context)
-    row = storage.agents_change(target, storage.forgotten(), by, at_once=at_once)
+    row = storage.store_agent_change(target, storage.build_forgotten_content(), by, at_once=at_once)
     return build_memory_result(row, "changed")
 
 

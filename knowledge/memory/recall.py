@@ -94,7 +94,7 @@ def load_recall_candidates(
     has_meanings = similar is not None and settings.ROUTER_EMBEDDINGS
     if not has_meanings:
         fits = besides or Q(pk__in=[])
-        stems = list(question(text[:READ]))
+        stems = list(find_question_stems(text[:READ]))
         for stem in stems[:STEMS]:
             fits |= Q(words__contains=f" {stem} ")
         rows = rows.filter(fits)
@@ -116,8 +116,8 @@ def search_memories(
     rows: Sequence[Memory], text: str, *, user_id: int, similar: Similar | None = None, limit: int = CANDIDATES
 ) -> list[Found]:
     """The rows that fit the text, best first."""
-    by_words = rank(rows, text[:READ])
-    near = meanings(rows[:COMPARED], text[:READ], user_id, similar)
+    by_words = rank_by_words(rows, text[:READ])
+    near = compare_meanings(rows[:COMPARED], text[:READ], user_id, similar)
     if near is None:
         return by_words[:limit]
     # Both scores are at most about 1, so that neither decides alone.
@@ -135,7 +135,9 @@ def search_memories(
     return memories[:limit]
 
 
-def meanings(rows: Sequence[Memory], text: str, user_id: int, similar: Similar | None) -> dict[Any, float] | None:
+def compare_meanings(
+    rows: Sequence[Memory], text: str, user_id: int, similar: Similar | None
+) -> dict[Any, float] | None:
     if similar is None or not rows:
         return None
     texts = [row.text for row in rows]
@@ -146,9 +148,9 @@ def meanings(rows: Sequence[Memory], text: str, user_id: int, similar: Similar |
     return {row.pk: score for row, score in pairs}
 
 
-def rank(rows: Sequence[Memory], text: str) -> list[Found]:
+def rank_by_words(rows: Sequence[Memory], text: str) -> list[Found]:
     """Rows that share words with the text, as BM25 weighs them: a rare word counts more, in a long memory less."""
-    words = question(text)
+    words = find_question_stems(text)
     stem_sets = [frozenset(row.words.split()) for row in rows]
     having: Counter[str] = Counter()
     for stems in stem_sets:
@@ -168,7 +170,7 @@ def rank(rows: Sequence[Memory], text: str) -> list[Found]:
     return sorted(memories, key=lambda one: (-one.score, -one.row.created_at.timestamp()))
 
 
-def question(text: str) -> dict[str, str]:
+def find_question_stems(text: str) -> dict[str, str]:
     """The stems of a text, each with the word it stands for."""
     stems: dict[str, str] = {}
     for word in re.findall(r"\d[\d.,:/-]*\d|\w+", unicodedata.normalize("NFC", text)):

@@ -72,7 +72,7 @@ def store_new_memory(
     """A new memory, or the one that says the same; whether it is new. Raises Invalid, Conflict."""
     content = check_memory_content(content)
     lock_memory_owner(place.owner_id)
-    if row := written_before(by) or same(place, content["text"]):
+    if row := find_earlier_write(by) or find_same_memory(place, content["text"]):
         return row, False
     check_memory_room(place, by, at_once=at_once)
     status = Status.ACTIVE if at_once else Status.SUGGESTED
@@ -84,15 +84,15 @@ def store_new_memory(
 def store_changed_memory(row: Memory, content: dict[str, JSON], by: Author, *, expected: int | None = None) -> Memory:
     """The next version with these fields changed. Raises Invalid, PreconditionFailed."""
     row = lock_memory(row, expected)
-    return next_version(row, content, by, Action.CHANGED)
+    return store_next_version(row, content, by, Action.CHANGED)
 
 
 @transaction.atomic
-def propose(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
+def store_suggestion(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
     """A suggestion to change this memory; it stays as it is until the owner decides. Raises Invalid, Conflict."""
     place = Place.of(target)
     lock_memory_owner(place.owner_id)
-    if row := written_before(by):
+    if row := find_earlier_write(by):
         return row
     check_rate(place.owner_id, by)
     check_suggestions(place.owner_id, by)
@@ -103,18 +103,18 @@ def propose(target: Memory, content: dict[str, JSON], by: Author) -> Memory:
 
 
 @transaction.atomic
-def agents_change(target: Memory, content: dict[str, JSON], by: Author, *, at_once: bool) -> Memory:
+def store_agent_change(target: Memory, content: dict[str, JSON], by: Author, *, at_once: bool) -> Memory:
     """What an agent changes: the next version at once, or a suggestion."""
     if not at_once:
-        return propose(target, content, by)
+        return store_suggestion(target, content, by)
     lock_memory_owner(target.owner_id)
-    if row := written_before(by):
+    if row := find_earlier_write(by):
         return row
     check_rate(target.owner_id, by)
     row = lock_memory(target, None)
     # Without a text, only the end of the memory is set.
     action = Action.CHANGED if "text" in content else Action.FORGOTTEN
-    return next_version(row, content, by, action)
+    return store_next_version(row, content, by, action)
 
 
 @transaction.atomic
@@ -129,11 +129,11 @@ def store_approved_memory(row: Memory, by: Author, *, expected: int | None = Non
     if row.replaces_id is None:
         check_total(row.owner_id)
         row.status = Status.ACTIVE
-        return next_version(row, {}, by, Action.APPROVED)
+        return store_next_version(row, {}, by, Action.APPROVED)
     target = lock_memory(row.replaces, None)
     target.untrusted = target.untrusted or row.untrusted
     source = Author(by.name, run_id=row.run_id, call_id=None)
-    changed = next_version(target, row.content(), source, Action.APPROVED)
+    changed = store_next_version(target, row.content(), source, Action.APPROVED)
     row.delete()
     return changed
 
@@ -154,7 +154,7 @@ def store_earlier_content(row: Memory, number: int, by: Author, *, expected: int
     version = row.versions.filter(number=number).first()
     if version is None:
         raise NotFound(f"This memory has no version {number}.")
-    return next_version(row, version.content(), by, Action.ROLLED_BACK)
+    return store_next_version(row, version.content(), by, Action.ROLLED_BACK)
 
 
 @transaction.atomic
@@ -177,6 +177,7 @@ def delete_owner_memories(owner_id: int) -> int:
 
 
 def create_memory_row(row: Memory, by: Author) -> Memory:
+    """Insert a memory with its first version. Text of strangers marks it for good."""
     row.run_id = by.run_id
     row.call_id = by.call_id
     row.untrusted = row.untrusted or by.is_untrusted
@@ -186,7 +187,8 @@ def create_memory_row(row: Memory, by: Author) -> Memory:
     return row
 
 
-def next_version(row: Memory, content: dict[str, JSON], by: Author, action: str) -> Memory:
+def store_next_version(row: Memory, content: dict[str, JSON], by: Author, action: str) -> Memory:
+    """Change a memory that the caller has locked, and keep who did it. Raises Invalid."""
     values = check_memory_content({**row.content(), **content})
     for name, value in values.items():
         setattr(row, name, value)
@@ -224,6 +226,7 @@ def build_memory_words(row: Memory) -> str:
 
 
 def lock_memory(row: Memory, expected: int | None) -> Memory:
+    """The memory as it is now, locked. Raises NotFound, and PreconditionFailed if it is not at the expected version."""
     current = Memory.objects.select_for_update().filter(pk=row.pk).first()
     if current is None:
         raise NotFound("This memory was deleted in the meantime.")
@@ -236,7 +239,7 @@ def lock_memory(row: Memory, expected: int | None) -> Memory:
     return current
 
 
-def written_before(by: Author) -> Memory | None:
+def find_earlier_write(by: Author) -> Memory | None:
     """What an earlier attempt of this call wrote."""
     if by.call_id is None:
         return None
@@ -247,7 +250,7 @@ def written_before(by: Author) -> Memory | None:
     return version.memory
 
 
-def same(place: Place, text: str) -> Memory | None:
+def find_same_memory(place: Place, text: str) -> Memory | None:
     """A memory in the same place that says the same, and holds."""
     for row in Memory.objects.filter(**place.columns(), text__iexact=text, replaces=None):
         if not row.is_over:
@@ -346,6 +349,6 @@ def measure_untrusted_share(most: int) -> int:
     return max(1, most // 2)
 
 
-def forgotten() -> dict[str, JSON]:
+def build_forgotten_content() -> dict[str, JSON]:
     """The content that ends a memory now. It can be rolled back."""
     return {"valid_until": timezone.now()}

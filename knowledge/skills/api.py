@@ -159,7 +159,7 @@ class SkillViewSet(VersionedViewSet):
         source = client_address(self.request)
         contents = None
         if "files" in body:
-            contents = files.check_skill_files(files.with_kept(skill, body["files"]))
+            contents = files.check_skill_files(files.join_kept_files(skill, body["files"]))
         read = document.parse_skill_document(text)
         archive = store.store_changed(skill, text, contents, untrusted=False)
         with refusals("skill", user):

@@ -61,11 +61,11 @@ class SkillKind:
     def faults(self, definition: Definition) -> list[dict[str, str]]:
         shape: dict[str, Any] = {"text": (str,), "files": (dict,), "untrusted": (bool,)}
         faults = shapes.faults(definition, {**shape, **shapes.SHARED})
-        faults += faults_in_files(definition)
+        faults += find_file_faults(definition)
         live = definition.get("live")
         if isinstance(live, dict):
             faults += shapes.faults(live, shape, "live.")
-            faults += faults_in_files(live, "live.")
+            faults += find_file_faults(live, "live.")
         return faults
 
     def rows(self, owner: Any) -> Iterable[Skill]:
@@ -151,7 +151,7 @@ def normalize_skill_definition(definition: Definition) -> Definition:
     return normal
 
 
-def faults_in_files(definition: Definition, place: str = "") -> list[dict[str, str]]:
+def find_file_faults(definition: Definition, place: str = "") -> list[dict[str, str]]:
     sent = definition.get("files")
     if not isinstance(sent, dict):
         return []

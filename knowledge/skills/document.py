@@ -45,7 +45,7 @@ def parse_skill_document(text: str, folder: str = "") -> Document:
             hint=_("Move details to files that it refers to."),
         )
     front, body = split_front_matter(text)
-    problems = [*iterate_front_problems(front), *folder_problems(front, folder)]
+    problems = [*iterate_front_problems(front), *iterate_folder_problems(front, folder)]
     if problems:
         details = [{"field": field, "code": "invalid", "message": message} for field, message in problems]
         first = details[0]
@@ -61,6 +61,7 @@ def parse_skill_document(text: str, folder: str = "") -> Document:
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """(fields, Markdown). YAML of strangers is read in a process with limits. Raises Invalid."""
     match = FENCED.match(text)
     if "\0" in text or match is None or len(match[1]) > FRONT:
         hint = "Begin SKILL.md with ---, the fields name and description as YAML, and --- again."
@@ -98,7 +99,7 @@ def iterate_front_problems(front: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "metadata", "The field metadata must have texts as values."
 
 
-def folder_problems(front: dict[str, Any], folder: str) -> Iterator[tuple[str, str]]:
+def iterate_folder_problems(front: dict[str, Any], folder: str) -> Iterator[tuple[str, str]]:
     name = front.get("name")
     if folder and isinstance(name, str) and name != folder:
         yield "name", f"The name “{name[:64]}” must be that of its folder, “{folder[:64]}”."

@@ -35,7 +35,7 @@ def from_archive(content: bytes, folder: str = "") -> tuple[str, str, dict[str, 
     return folder_name or name, text, others
 
 
-def with_kept(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
+def join_kept_files(row: Any, sent: list[dict[str, Any]]) -> dict[str, bytes]:
     """The files that were sent; one that names a hash in place of a content is a file of the skill. Raises Invalid."""
     paths = {one["sha256"]: one["path"] for one in row.files}
     kept = [one for one in sent if "content" not in one]
@@ -81,6 +81,7 @@ def cut_leading_bytes(data: bytes, most: int) -> bytes:
 
 
 def split_main_file(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
+    """(SKILL.md as text, the other files). Raises Invalid."""
     if MAIN not in files:
         raise Invalid(
             _("There is no file %(file)s.") % {"file": MAIN},
@@ -96,6 +97,7 @@ def split_main_file(files: dict[str, bytes]) -> tuple[str, dict[str, bytes]]:
 
 
 def describe_skill_files(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    """What a skill stores of its files beside the archive with their contents."""
     entries = []
     for path, content in sorted(files.items()):
         ending = path.rpartition(".")[2].lower()

@@ -8,17 +8,29 @@ drawSearched();
 /** Fields in the rows of a table have their column's heading as their name. @param {Element} table */
 function nameCells(table) {
   const heads = [...table.querySelectorAll("thead th")];
-  heads.forEach((head) => { if (!head.textContent?.trim() && !head.querySelector("input")) head.setAttribute("role", "presentation"); });
+  for (const head of heads) {
+    const isEmpty = !head.textContent?.trim() && !head.querySelector("input");
+    if (isEmpty) head.setAttribute("role", "presentation");
+  }
   for (const cell of /** @type {NodeListOf<HTMLTableCellElement>} */ (table.querySelectorAll("tbody td"))) {
-    const words = heads[cell.cellIndex]?.textContent?.trim();
-    for (const field of cell.querySelectorAll("input:not([type=hidden]), select, textarea")) if (words && !field.getAttribute("aria-label")) field.setAttribute("aria-label", words);
+    const heading = heads[cell.cellIndex]?.textContent?.trim();
+    if (!heading) continue;
+    for (const field of cell.querySelectorAll("input:not([type=hidden]), select, textarea")) nameField(field, heading);
   }
 }
 
 /** A moment has a field for its date and one for its time, and one label. @param {Element} pair */
 function nameMoment(pair) {
-  const words = pair.closest(".form-row, td")?.querySelector("label")?.textContent?.replace(":", "").trim() ?? "";
-  for (const field of pair.querySelectorAll("input")) if (!field.getAttribute("aria-label")) field.setAttribute("aria-label", `${words} ${field.previousSibling?.textContent ?? ""}`.replace(":", "").trim());
+  const label = pair.closest(".form-row, td")?.querySelector("label")?.textContent ?? "";
+  for (const field of pair.querySelectorAll("input")) {
+    const part = field.previousSibling?.textContent ?? ""; // “Date:” or “Time:”
+    nameField(field, `${label.replace(":", "").trim()} ${part}`.replace(":", "").trim());
+  }
+}
+
+/** @param {Element} field @param {string} name */
+function nameField(field, name) {
+  if (!field.getAttribute("aria-label")) field.setAttribute("aria-label", name);
 }
 
 function nameAll() {
@@ -27,11 +39,23 @@ function nameAll() {
   for (const table of document.querySelectorAll(".tabular table, #result_list")) nameCells(table);
 }
 
+/** Names rows that are added, and parts that are drawn late: once for all changes of a tenth of a second. */
+function nameLateParts() {
+  let timer = 0;
+  const observer = new MutationObserver(() => {
+    timer ||= setTimeout(() => {
+      timer = 0;
+      nameAll();
+    }, 100);
+  });
+  observer.observe(document.body, { childList: true, subtree: true });
+}
+
+// Django's scripts have drawn their lists by then.
 addEventListener("load", () => {
-  // Django's scripts have drawn their lists by now
-  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(".change-form #content-main > form"))) watch(form);
+  const query = ".change-form #content-main > form";
+  const forms = /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(query));
+  for (const form of forms) watch(form);
   nameAll();
-  // rows that are added, and parts that are drawn late
-  let waiting = 0;
-  new MutationObserver(() => { waiting ||= setTimeout(() => { waiting = 0; nameAll(); }, 100); }).observe(document.body, { childList: true, subtree: true });
+  nameLateParts();
 });

@@ -3,14 +3,17 @@ import { sitePath } from "./site.js";
 
 const EVERY_MS = 15_000;
 
-async function look() {
+/** Asks for the count; not while nobody sees the page. */
+async function refresh() {
   if (document.hidden) return;
-  const answer = await fetch(sitePath("/approvals/count"), { headers: { Accept: "application/json" } }).catch(() => null);
-  if (!answer?.ok || answer.redirected) return; // signed out, or the server is away for a moment
-  show((await answer.json()).open);
+  const path = sitePath("/approvals/count");
+  const response = await fetch(path, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!response?.ok || response.redirected) return; // signed out, or the server is away for a moment
+  const { open } = await response.json();
+  show(open);
 }
 
-/** @param {number} open */
+/** Writes the count at the link in the menu, and tells other scripts of the page. @param {number} open approvals */
 function show(open) {
   const link = document.querySelector(`#nav a[href="${sitePath("/approvals/")}"]`);
   if (!link) return;
@@ -26,12 +29,13 @@ function show(open) {
   document.dispatchEvent(new CustomEvent("approvals", { detail: { open, before } }));
 }
 
-setInterval(look, EVERY_MS);
-document.addEventListener("visibilitychange", look);
-document.addEventListener("decided", look);
+setInterval(refresh, EVERY_MS);
+document.addEventListener("visibilitychange", refresh);
+document.addEventListener("decided", refresh);
 
 // The inbox itself: what came since is shown with a link, so that nothing that is being typed is lost.
 document.addEventListener("approvals", (event) => {
-  const place = document.querySelector("[data-newer]");
-  if (place instanceof HTMLElement) place.hidden = /** @type {CustomEvent} */ (event).detail.open <= Number(place.dataset.newer);
+  const { open } = /** @type {CustomEvent} */ (event).detail;
+  const note = document.querySelector("[data-newer]");
+  if (note instanceof HTMLElement) note.hidden = open <= Number(note.dataset.newer);
 });

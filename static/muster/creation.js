@@ -3,39 +3,76 @@ import { api, tell } from "./page.js";
 import { atField } from "./problems.js";
 import { sitePath } from "./site.js";
 
-/** What a copy takes along: all that a person can write, except for the name and the team. */
-const LEFT = new Set(["name", "display_name", "owner", "team", "published_version", "created_at", "updated_at", "enabled"]);
+// A copy takes along all that a person can write, except for the names and the team.
+const NOT_COPIED = new Set([
+  "name",
+  "display_name",
+  "owner",
+  "team",
+  "published_version",
+  "created_at",
+  "updated_at",
+  "enabled",
+]);
 
-/** @param {"agents" | "chains"} kind in the API and in the addresses of pages @param {HTMLElement | null} element its form, if it is on the page */
+/**
+ * Makes the form work; `data-from` names what it is a copy of.
+ * @param {"agents" | "chains"} kind in the API and in the addresses of pages
+ * @param {HTMLElement | null} element its form, if it is on the page
+ */
 export function creation(kind, element) {
   if (!(element instanceof HTMLFormElement)) return;
   element.addEventListener("submit", async (event) => {
     event.preventDefault();
-    for (const place of /** @type {NodeListOf<HTMLElement>} */ (element.querySelectorAll("[data-wrong]"))) place.hidden = true;
-    for (const input of element.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
-    const typed = Object.fromEntries([...new FormData(element)].map(([name, value]) => [name, String(value).trim()]));
-    if (!typed.name && typed.display_name) delete typed.name; // the server makes it from what people read
+    hideProblems(element);
+    const { from } = element.dataset;
     try {
-      const copied = element.dataset.from ? await contents(kind, element.dataset.from) : {};
-      const made = await api(`${kind}/`, { method: "POST", body: { ...copied, ...typed } });
-      location.assign(sitePath(`/${kind}/${made.name}/`));
-    } catch (error) { showProblem(element, error); }
+      const original = from ? await loadContents(kind, from) : {};
+      const created = await api(`${kind}/`, { method: "POST", body: { ...original, ...readForm(element) } });
+      location.assign(sitePath(`/${kind}/${created.name}/`));
+    } catch (error) {
+      showProblem(element, error);
+    }
   });
 }
 
-/** @param {string} kind @param {string} from */
-async function contents(kind, from) {
-  const row = await api(`${kind}/${encodeURIComponent(from)}`);
-  return Object.fromEntries(Object.entries(row).filter(([name]) => !LEFT.has(name)));
+/** @param {HTMLFormElement} form */
+function readForm(form) {
+  const pairs = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()]);
+  const typed = Object.fromEntries(pairs);
+  // The server makes the technical name from the one that people read.
+  if (!typed.name && typed.display_name) delete typed.name;
+  return typed;
 }
 
-/** @param {HTMLFormElement} form @param {import("./page.js").Problem} error */
+/** What a copy begins with. @param {string} kind @param {string} name of the original */
+async function loadContents(kind, name) {
+  const row = await api(`${kind}/${encodeURIComponent(name)}`);
+  return Object.fromEntries(Object.entries(row).filter(([field]) => !NOT_COPIED.has(field)));
+}
+
+/** @param {HTMLFormElement} form */
+function hideProblems(form) {
+  const notes = /** @type {NodeListOf<HTMLElement>} */ (form.querySelectorAll("[data-wrong]"));
+  for (const note of notes) note.hidden = true;
+  for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+}
+
+/**
+ * Shows it at its field, else at the top of the page.
+ * @param {HTMLFormElement} form @param {import("./page.js").Problem} error
+ */
 function showProblem(form, error) {
-  const name = error.code === "name_taken" ? "name" : error.details?.[0]?.field ?? "";
-  const place = /** @type {HTMLElement | null} */ (form.querySelector(`[data-wrong="${CSS.escape(name.split(".")[0])}"]`));
-  if (!place) { tell(error.message); return; }
-  place.hidden = false;
-  place.textContent = atField(error, name);
+  const field = error.details?.[0]?.field ?? "";
+  const name = error.code === "name_taken" ? "name" : field;
+  const column = CSS.escape(name.split(".")[0]); // “limits.max_steps” is shown at the limits
+  const note = /** @type {HTMLElement | null} */ (form.querySelector(`[data-wrong="${column}"]`));
+  if (!note) {
+    tell(error.message);
+    return;
+  }
+  note.hidden = false;
+  note.textContent = atField(error, name);
   const input = /** @type {HTMLElement | null} */ (form.querySelector(`[name="${CSS.escape(name)}"]`));
   input?.setAttribute("aria-invalid", "true");
   input?.focus();

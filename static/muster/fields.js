@@ -1,4 +1,5 @@
-// The form fields of a row: <input data-field="model_params.temperature" data-kind="number">, read and filled by their kinds.
+// The form fields of a row: <input data-field="model_params.temperature" data-kind="number">, read and filled by their
+// kinds.
 
 import { same } from "./row.js";
 import { gettext } from "./texts.js";
@@ -19,39 +20,46 @@ export class Fields {
    */
   read(base) {
     /** @type {Values} */
-    const found = {};
+    const values = {};
     for (const control of this.controls) {
-      const [first, rest] = (control.dataset.field ?? "").split(".");
-      const value = read(control);
-      if (!rest) found[first] = value;
-      else {
-        found[first] = found[first] ?? { ...base[first] };
-        if (value === null) delete found[first][rest];
-        else found[first][rest] = value;
+      const [name, part] = splitField(control);
+      const value = readControl(control);
+      if (!part) {
+        values[name] = value;
+        continue;
       }
+      values[name] ??= { ...base[name] };
+      if (value === null) delete values[name][part];
+      else values[name][part] = value;
     }
-    return found;
+    return values;
   }
 
   /** @param {Values} row */
   fill(row) {
     for (const control of this.controls) {
-      const [first, rest] = (control.dataset.field ?? "").split(".");
-      if (control instanceof HTMLInputElement && control.type === "checkbox") { control.checked = row[first] === true; continue; }
-      const text = shown(rest ? row[first]?.[rest] : row[first], control.dataset.kind ?? "text");
-      if (control instanceof HTMLSelectElement && text && ![...control.options].some((one) => one.value === text)) control.add(new Option(text, text));
-      if (control.value !== text) control.value = text;
+      const [name, part] = splitField(control);
+      if (isCheckbox(control)) {
+        control.checked = row[name] === true;
+        continue;
+      }
+      const value = part ? row[name]?.[part] : row[name];
+      fillControl(control, formatValue(value, control.dataset.kind ?? "text"));
     }
   }
 
   /** What the form calls a field of the API. @param {string} name */
-  nameOf = (name) => this.controls.find((one) => one.dataset.field?.split(".")[0] === name)?.labels?.[0]?.textContent ?? name;
+  nameOf = (name) => {
+    const control = this.controls.find((one) => splitField(one)[0] === name);
+    return control?.labels?.[0]?.textContent ?? name;
+  };
 
+  /** Takes the problems away that `point` has shown. */
   clear() {
     for (const control of this.controls) {
       control.removeAttribute("aria-invalid");
-      const place = placeOf(control);
-      if (place) place.hidden = true;
+      const note = findNote(control);
+      if (note) note.hidden = true;
     }
   }
 
@@ -61,67 +69,128 @@ export class Fields {
    * @returns {string[]} the messages that belong to no field
    */
   point(details) {
-    const rest = [];
+    const others = [];
     let first = /** @type {Control | null} */ (null);
     for (const { field = "", message = "" } of details) {
-      const control = this.controls.find((one) => field === one.dataset.field) ?? this.controls.find((one) => field.startsWith(`${one.dataset.field}.`) || field.startsWith(`${one.dataset.field}/`));
-      const place = control && placeOf(control);
-      if (!control || !place) { rest.push([field, message].filter(Boolean).join(": ")); continue; }
-      const inside = field.slice((control.dataset.field ?? "").length + 1);
-      place.textContent = [inside, message].filter(Boolean).join(": ");
-      place.hidden = false;
+      const control = this.findControl(field);
+      const note = control && findNote(control);
+      if (!control || !note) {
+        others.push(joinWords(field, message));
+        continue;
+      }
+      const place = field.slice((control.dataset.field ?? "").length + 1); // in the value of the field
+      note.textContent = joinWords(place, message);
+      note.hidden = false;
       control.setAttribute("aria-invalid", "true");
-      first = first ?? control;
+      first ??= control;
     }
     if (first) reveal(first);
-    return rest;
+    return others;
+  }
+
+  /** The control of a field, or of the value that the field is in. @param {string} field such as model_params/top_p */
+  findControl(field) {
+    const exact = this.controls.find((one) => field === one.dataset.field);
+    if (exact) return exact;
+    return this.controls.find((control) => {
+      const name = control.dataset.field;
+      return field.startsWith(`${name}.`) || field.startsWith(`${name}/`);
+    });
   }
 }
 
-/** @param {Control} control */
-function placeOf(control) {
+/** @param {string} place @param {string} message */
+function joinWords(place, message) {
+  return [place, message].filter(Boolean).join(": ");
+}
+
+/** The column of the row, and the part of its value where the field is only for that. @param {Control} control */
+function splitField(control) {
+  return (control.dataset.field ?? "").split(".");
+}
+
+/** @param {Control} control @returns {control is HTMLInputElement} */
+function isCheckbox(control) {
+  return control instanceof HTMLInputElement && control.type === "checkbox";
+}
+
+/** Where the problem of a field is shown. @param {Control} control */
+function findNote(control) {
   return /** @type {HTMLElement | null} */ (document.getElementById(`${control.id}-wrong`));
 }
 
-/** Opens the tab that holds it. @param {HTMLElement} element */
+/** Gives it the focus, and opens the tab that holds it. @param {HTMLElement} element */
 export function reveal(element) {
   const panel = element.closest("[role=tabpanel]");
-  if (panel instanceof HTMLElement && panel.hidden) document.getElementById(panel.getAttribute("aria-labelledby") ?? "")?.click();
+  if (panel instanceof HTMLElement && panel.hidden) {
+    const tab = document.getElementById(panel.getAttribute("aria-labelledby") ?? "");
+    tab?.click();
+  }
   element.focus();
 }
 
+/** @param {Control} control @param {string} text */
+function fillControl(control, text) {
+  if (control instanceof HTMLSelectElement) addMissingOption(control, text);
+  if (control.value !== text) control.value = text; // a control that is set anew loses the place of its cursor
+}
+
+/**
+ * The row may have a value that is no choice any more: it stays until another is chosen.
+ * @param {HTMLSelectElement} select @param {string} value
+ */
+function addMissingOption(select, value) {
+  const exists = [...select.options].some((option) => option.value === value);
+  if (value && !exists) select.add(new Option(value, value));
+}
+
 /** @param {Control} control */
-function read(control) {
+function readControl(control) {
+  if (isCheckbox(control)) return control.checked;
   const { field = "", kind = "text" } = control.dataset;
-  if (control instanceof HTMLInputElement && control.type === "checkbox") return control.checked;
   const text = control.value;
-  if (kind === "lines") return text.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (kind === "number") return text.trim() === "" ? null : number(field, text);
-  if (kind === "code") return text.trim() === "" ? null : json(field, text);
-  if (kind === "json") return text.trim() === "" ? {} : json(field, text);
-  if (kind === "nullable") return text === "" ? null : text;
-  return text;
+  const isEmpty = text.trim() === "";
+  switch (kind) {
+    case "lines":
+      return text.split("\n").map((line) => line.trim()).filter(Boolean);
+    case "number":
+      return isEmpty ? null : parseNumber(field, text);
+    case "code":
+      return isEmpty ? null : parseJson(field, text);
+    case "json":
+      return isEmpty ? {} : parseJson(field, text);
+    case "nullable":
+      return text === "" ? null : text;
+    default:
+      return text;
+  }
 }
 
 /** @param {string} field @param {string} text */
-function number(field, text) {
+function parseNumber(field, text) {
   const value = Number(text);
-  if (Number.isNaN(value)) throw Object.assign(new Error(gettext("This is not a number.")), { details: [{ field, message: gettext("This is not a number.") }] });
+  if (Number.isNaN(value)) throw buildProblem(field, gettext("This is not a number."));
   return value;
 }
 
 /** @param {string} field @param {string} text */
-function json(field, text) {
-  try { return JSON.parse(text); } catch (error) {
-    const message = gettext("This is not JSON: %(problem)s", { problem: /** @type {Error} */ (error).message });
-    throw Object.assign(new Error(message), { details: [{ field, message }] });
+function parseJson(field, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw buildProblem(field, gettext("This is not JSON: %(problem)s", { problem: error.message }));
   }
 }
 
-/** @param {any} value @param {string} kind */
-function shown(value, kind) {
+/** An error of the same form as the API's, so that `point` shows it. @param {string} field @param {string} message */
+function buildProblem(field, message) {
+  return Object.assign(new Error(message), { details: [{ field, message }] });
+}
+
+/** The text of a value in its field. @param {any} value @param {string} kind */
+function formatValue(value, kind) {
   if (value === null || value === undefined) return "";
   if (kind === "lines") return value.join("\n");
-  if (kind === "code" || kind === "json") return same(value, {}) ? "" : JSON.stringify(value, null, 2);
-  return String(value);
+  if (kind !== "code" && kind !== "json") return String(value);
+  return same(value, {}) ? "" : JSON.stringify(value, null, 2);
 }

@@ -1,22 +1,36 @@
 // Numbers and amounts in the language of the page; `localized` of studio/templatetags/muster.py writes the server's.
 
-const LANGUAGE = globalThis.document?.documentElement.lang || "en"; // Node.js, which tests this, has no document
+// Node.js, which tests this, has no document.
+const LANGUAGE = globalThis.document?.documentElement.lang || "en";
+const CENT = 0.01;
+const SMALLEST = 0.000001;
 
-/** @param {number} value @param {Intl.NumberFormatOptions} [options] */
+/**
+ * A number with the points and commas of the language.
+ * @param {number} value @param {Intl.NumberFormatOptions} [options]
+ */
 export const number = (value, options) => new Intl.NumberFormat(LANGUAGE, options).format(value);
 
 /** With exactly so many digits after the point or comma. @param {number} value @param {number} digits */
-export const fixed = (value, digits) => number(value, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+export function fixed(value, digits) {
+  return number(value, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
 
 /** @param {number} value @param {Intl.NumberFormatOptions} options */
-const dollars = (value, options) => number(value, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", ...options });
+function formatDollars(value, options) {
+  return number(value, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", ...options });
+}
 
-/** US dollars, as runs/models/figures/money.py writes them. @param {number | string | null | undefined} cost */
+/**
+ * US dollars, as runs/models/figures/money.py writes them: most calls of a model cost a part of a cent.
+ * @param {number | string | null | undefined} cost
+ */
 export function money(cost) {
   const amount = Number(cost || 0);
-  if (amount >= 0.01) return dollars(amount, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  if (amount >= 0.000001) return dollars(amount, { maximumSignificantDigits: 2, minimumSignificantDigits: 1 });
-  return amount ? `<${dollars(0.000001, { maximumSignificantDigits: 1 })}` : dollars(0, { maximumFractionDigits: 0 });
+  if (!amount) return formatDollars(0, { maximumFractionDigits: 0 });
+  if (amount >= CENT) return formatDollars(amount, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  if (amount >= SMALLEST) return formatDollars(amount, { maximumSignificantDigits: 2, minimumSignificantDigits: 1 });
+  return `<${formatDollars(SMALLEST, { maximumSignificantDigits: 1 })}`;
 }
 
 /** An integer that JavaScript's numbers would round, by its digits. JSON and texts show these. */
@@ -41,6 +55,12 @@ class Exact {
  */
 export function parseExactly(text) {
   if (!("rawJSON" in JSON)) return JSON.parse(text);
-  return JSON.parse(text, /** @type {any} */ ((/** @type {string} */ _key, /** @type {any} */ value, /** @type {{source: string}} */ context) =>
-    (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source) ? new Exact(context.source) : value)));
+  return JSON.parse(text, /** @type {any} */ (keepDigits));
+}
+
+/** What JSON.parse calls for each value. @param {string} _key @param {any} value @param {{source: string}} context */
+function keepDigits(_key, value, context) {
+  const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
+  const isWritten = isRounded && /^-?\d+$/.test(context.source); // 1e30 is no list of digits
+  return isWritten ? new Exact(context.source) : value;
 }

@@ -3,16 +3,22 @@ import { inWords } from "./problems.js";
 import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
-// The browser's way to write the page's language, such as en-GB; else that language.
+// A person may read English and write times as in Britain: the browser's own variant of the page's language, such as
+// en-GB; else that language.
 const LANGUAGE = document.documentElement.lang;
-const LOCALE = navigator.languages.find((one) => one.split("-")[0] === LANGUAGE) ?? LANGUAGE;
+const LOCALE = navigator.languages.find((tag) => tag.split("-")[0] === LANGUAGE) ?? LANGUAGE;
 const WITH_DATE = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "short" });
 const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
 const AGO = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto" });
-/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
-const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} each with its seconds */
+const UNITS = [
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+  ["second", 1],
+];
 
-/** @param {ParentNode} [root] */
+/** Writes the times below this element in the viewer's language and zone. @param {ParentNode} [root] */
 export function localise(root = document) {
   for (const time of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll("time[datetime]"))) {
     const at = new Date(time.dateTime);
@@ -22,51 +28,82 @@ export function localise(root = document) {
   }
 }
 
-/** @param {Date} at @param {number} [now] milliseconds */
+/** A time as people say it: “two hours ago”, “in three days”. @param {Date} at @param {number} [now] milliseconds */
 export function ago(at, now = Date.now()) {
   const seconds = (at.getTime() - now) / 1000;
-  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? UNITS[UNITS.length - 1];
+  const largest = UNITS.find(([, size]) => Math.abs(seconds) >= size);
+  const [unit, size] = largest ?? UNITS[UNITS.length - 1];
   return AGO.format(Math.round(seconds / size), unit);
 }
 
+/** The token that Django wants with each request that changes something. */
 export function csrf() {
-  const name = sitePath("/") === "/" ? "csrftoken" : "muster_csrftoken"; // other programs of the host may have the first
-  return document.cookie.match(new RegExp(`(?:^|; )${name}=([^;]+)`))?.[1] ?? "";
+  const isAtRoot = sitePath("/") === "/";
+  const name = isAtRoot ? "csrftoken" : "muster_csrftoken"; // other programs of the host may have the first
+  const cookie = new RegExp(`(?:^|; )${name}=([^;]+)`).exec(document.cookie);
+  return cookie?.[1] ?? "";
 }
 
-/** @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem what the API refused, in words */
+/**
+ * What the API refused, in words.
+ * @typedef {Error & {status: number, code?: string, details: Record<string, any>[]}} Problem
+ */
+/** @typedef {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} ApiOptions */
 
 /**
  * The API as the signed-in person. Resolves to JSON; rejects with a `Problem` that has the API's message.
- * @param {string} path below /api/v1/ @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options] @returns {Promise<any>}
+ * @param {string} path below /api/v1/ @param {ApiOptions} [options] @returns {Promise<any>}
  */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
+  const isForm = body instanceof FormData; // the browser writes it, and its type
+  /** @type {Record<string, string>} */
+  const sent = { Accept: "application/json", "Accept-Language": LANGUAGE, "X-CSRFToken": csrf() };
+  if (!isForm) sent["Content-Type"] = "application/json";
   const response = await reach(sitePath(`/api/v1/${path}`), {
     method,
     signal,
-    headers: { Accept: "application/json", "Accept-Language": LANGUAGE, ...(body instanceof FormData ? {} : { "Content-Type": "application/json" }), "X-CSRFToken": csrf(), ...headers },
-    body: body === undefined || body instanceof FormData ? body : JSON.stringify(body),
+    headers: { ...sent, ...headers },
+    body: body === undefined || isForm ? body : JSON.stringify(body),
   });
-  const answer = response.status === 204 ? null : await response.json().catch(() => null);
+  const hasContent = response.status !== 204;
+  const answer = hasContent ? await response.json().catch(() => null) : null;
   if (!response.ok) throw problem(answer, response);
   return answer;
 }
 
-/** @param {string} url @param {RequestInit} options */
+/**
+ * As fetch, with a sentence instead of the browser's words for a broken line.
+ * @param {string} url @param {RequestInit} options
+ */
 export async function reach(url, options) {
-  return fetch(url, options).catch((error) => { throw options.signal?.aborted ? error : new Error(gettext("The server did not answer.")); });
-}
-
-/** @param {any} answer the JSON of the answer, if it has any @param {Response} response @returns {Problem} */
-export function problem(answer, response) {
-  const told = answer?.error ?? {};
-  const isSignedOut = response.status === 401 || (response.redirected && new URL(response.url).pathname.startsWith(SIGN_IN));
-  if (isSignedOut) askToSignIn();
-  const text = isSignedOut ? gettext("You are signed out: sign in again.") : inWords(told) || gettext("The server answered %(status)s.", { status: response.status });
-  return Object.assign(new Error(text), { status: response.status, code: told.code, details: told.details ?? [] });
+  try {
+    return await fetch(url, options);
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new Error(gettext("The server did not answer."));
+  }
 }
 
 const SIGN_IN = sitePath("/login/");
+
+/**
+ * What to throw when the API refused. Whoever is signed out is asked to sign in.
+ * @param {any} answer the JSON of the answer, if it has any @param {Response} response @returns {Problem}
+ */
+export function problem(answer, response) {
+  const { status } = response;
+  const refusal = answer?.error ?? {};
+  const text = inWords(refusal) || gettext("The server answered %(status)s.", { status });
+  const more = { status, code: refusal.code, details: refusal.details ?? [] };
+  if (!isSignedOut(response)) return Object.assign(new Error(text), more);
+  askToSignIn();
+  return Object.assign(new Error(gettext("You are signed out: sign in again.")), more);
+}
+
+/** Pages answer who is signed out with the form to sign in, the API with 401. @param {Response} response */
+function isSignedOut({ status, redirected, url }) {
+  return status === 401 || (redirected && new URL(url).pathname.startsWith(SIGN_IN));
+}
 
 /** In another tab, so that nothing on this page is lost. */
 function askToSignIn() {
@@ -78,41 +115,58 @@ function askToSignIn() {
   document.querySelector("[data-messages]")?.after(note);
 }
 
-/** @param {string} text @param {string} [kind] */
+/** Shows a sentence at the top of the page. @param {string} text @param {string} [kind] */
 export function tell(text, kind = "error") {
-  const note = Object.assign(document.createElement("p"), { className: `note ${kind}`, textContent: text });
+  const note = make("p", { className: `note ${kind}`, textContent: text });
   document.querySelector("[data-messages]")?.replaceChildren(note);
   note.scrollIntoView({ block: "nearest" });
 }
 
-/** To the clipboard. Browsers offer `navigator.clipboard` only with https and on localhost. @param {string} text @param {HTMLElement} button says that it is done */
+/**
+ * To the clipboard.
+ * @param {string} text @param {HTMLElement} button says that it is done
+ */
 export async function copy(text, button) {
+  // Browsers offer the clipboard only with https and on localhost.
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
-  else {
-    const field = make("textarea", { className: "sr", value: text, readOnly: true });
-    button.after(field); // in the same dialog, if it is in one
-    field.select();
-    document.execCommand("copy");
-    field.remove();
-    button.focus();
+  else copySelection(text, button);
+  if (button.querySelector(".icon")) {
+    showCopied(button);
+    return;
   }
-  if (button.querySelector(".icon")) return void showCopied(button);
   button.dataset.before ??= button.textContent ?? "";
   button.textContent = gettext("Copied");
-  setTimeout(() => { button.textContent = button.dataset.before ?? ""; }, 1200);
+  setTimeout(() => {
+    button.textContent = button.dataset.before ?? "";
+  }, 1200);
 }
 
-/** On a button that is an icon. @param {HTMLElement} button */
+/** On a button that is an icon, for whoever hears the page as well. @param {HTMLElement} button */
 function showCopied(button) {
   button.dataset.before ??= button.ariaLabel ?? "";
   button.ariaLabel = gettext("Copied");
   button.classList.add("done");
-  setTimeout(() => { button.ariaLabel = button.dataset.before ?? ""; button.classList.remove("done"); }, 1200);
+  setTimeout(() => {
+    button.ariaLabel = button.dataset.before ?? "";
+    button.classList.remove("done");
+  }, 1200);
+}
+
+/** Copies as the menu of the browser does: what is selected. @param {string} text @param {HTMLElement} button */
+function copySelection(text, button) {
+  const field = make("textarea", { className: "sr", value: text, readOnly: true });
+  button.after(field); // in the same dialog, if it is in one: elsewhere it could not be selected
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+  button.focus();
 }
 
 /**
+ * An element with properties and children; a child that is null is left out.
  * @template {keyof HTMLElementTagNameMap} T
- * @param {T} tag @param {Record<string, any>} [properties] @param {...(Node | string | null | undefined)} children @returns {HTMLElementTagNameMap[T]}
+ * @param {T} tag @param {Record<string, any>} [properties]
+ * @param {...(Node | string | null | undefined)} children @returns {HTMLElementTagNameMap[T]}
  */
 export function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -120,46 +174,68 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** What the server should know before it draws the next page; no script has to run before the first paint. @param {string} name @param {string} value */
-function keep(name, value) {
+/**
+ * Tells the server what it should know before it draws the next page; no script has to run before the first paint.
+ * @param {string} name @param {string} value
+ */
+function storeCookie(name, value) {
   document.cookie = `${name}=${value}; path=${sitePath("/")}; max-age=31536000; samesite=lax`;
 }
 
 // From what the system says to its opposite, to the same fixed, and back to what the system says.
 function toggleTheme() {
-  const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const order = isDark ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
   const root = document.documentElement.dataset;
-  const next = order[(order.indexOf(root.theme ?? "auto") + 1) % 3];
+  const place = order.indexOf(root.theme ?? "auto");
+  const next = order[(place + 1) % order.length];
   if (next === "auto") delete root.theme;
   else root.theme = next;
-  keep("theme", next);
+  storeCookie("theme", next);
 }
 
-// What an input method takes is nobody's shortcut. Safari ends the composition before the Enter that ends it, which has this code.
-addEventListener("keydown", (event) => { if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation(); }, true);
+/**
+ * <button data-copy>: its value is the id of the element whose text is copied, or the text.
+ * @param {HTMLElement} button
+ */
+function copyNamed(button) {
+  const { copy: name = "" } = button.dataset;
+  return copy(document.getElementById(name)?.textContent ?? name, button);
+}
+
+// What an input method takes is nobody's shortcut. Safari ends the composition before the Enter that ends it, which has
+// this code.
+addEventListener("keydown", (event) => {
+  if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation();
+}, true);
 
 document.addEventListener("click", async (event) => {
   const target = event.target instanceof Element ? event.target : null;
   if (target?.closest("[data-theme-toggle]")) toggleTheme();
   const button = /** @type {HTMLElement | null | undefined} */ (target?.closest("[data-copy]"));
-  if (button) await copy(document.getElementById(button.dataset.copy ?? "")?.textContent ?? button.dataset.copy ?? "", button);
+  if (button) await copyNamed(button);
 });
+// A question before what cannot be undone: <form data-confirm="…">, or one of its buttons.
 document.addEventListener("submit", (event) => {
   const form = /** @type {HTMLFormElement} */ (event.target);
   const question = form.dataset.confirm ?? event.submitter?.dataset.confirm;
   if (question && !confirm(question)) event.preventDefault();
 });
+// Filters that apply at once: <select data-submits>.
 document.addEventListener("change", (event) => {
   const field = /** @type {HTMLInputElement} */ (event.target);
   if (field.matches("[data-submits]")) field.form?.requestSubmit();
 });
+// “/” goes to the search, as on many sites, except where a person writes.
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !/** @type {Element} */ (event.target).closest("input, textarea, select, [contenteditable]")) {
-    const search = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
-    if (search) { event.preventDefault(); search.focus(); }
-  }
+  const target = /** @type {Element} */ (event.target);
+  if (event.key !== "/" || target.closest("input, textarea, select, [contenteditable]")) return;
+  const search = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
+  if (!search) return;
+  event.preventDefault();
+  search.focus();
 });
 // The server counts days in this zone from the next page on.
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (zone) keep("zone", zone);
+if (zone) storeCookie("zone", zone);
 localise();

@@ -3,35 +3,47 @@ import { api, make } from "./page.js";
 import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
+/** @typedef {{id: string, name: string, is_online: boolean}} Device */
+
 const EVERY_MS = 3000;
 const place = /** @type {HTMLElement} */ (document.querySelector("[data-pairing]"));
-const known = new Set((place.dataset.known ?? "").split(" "));
-const until = Date.parse(place.dataset.until ?? "");
-let shown = "waiting";
+const devicesBefore = new Set((place.dataset.known ?? "").split(" "));
+const expiry = Date.parse(place.dataset.until ?? "");
+let shownState = "waiting";
 
-/** @param {{id: string, name: string, is_online: boolean} | undefined} device */
-function stateOf(device) {
+/** @param {Device | undefined} device that has used the code */
+function findState(device) {
   if (device) return device.is_online ? "connected" : "paired";
-  return Date.now() > until ? "expired" : "waiting";
+  return Date.now() > expiry ? "expired" : "waiting";
 }
 
 /** Written once for each state, so that a screen reader says it once. @param {string} state @param {any} device */
 function show(state, device) {
-  if (state === shown) return;
-  shown = state;
-  if (state === "expired") return place.replaceChildren(gettext("The code has expired, and no device has used it. Get a new one."));
-  const words = state === "paired" ? gettext("“%(name)s” is paired. Connect it with the last command.", device) : gettext("“%(name)s” is connected.", device);
-  place.className = `note ${state === "connected" ? "success" : ""}`;
-  place.replaceChildren(words, " ", make("a", { href: sitePath(`/devices/${device.id}/`), textContent: gettext("Open its page") }));
-}
-
-async function look() {
-  const answer = document.hidden ? null : await api("devices/").catch(() => null); // the server is away for a moment
-  if (answer) {
-    const device = answer.results.find((/** @type {{id: string}} */ one) => !known.has(one.id));
-    show(stateOf(device), device);
+  if (state === shownState) return;
+  shownState = state;
+  if (state === "expired") {
+    place.replaceChildren(gettext("The code has expired, and no device has used it. Get a new one."));
+    return;
   }
-  if (shown === "waiting" || shown === "paired") setTimeout(look, EVERY_MS);
+  const isConnected = state === "connected";
+  const sentence = isConnected
+    ? gettext("“%(name)s” is connected.", device)
+    : gettext("“%(name)s” is paired. Connect it with the last command.", device);
+  const link = make("a", { href: sitePath(`/devices/${device.id}/`), textContent: gettext("Open its page") });
+  place.className = isConnected ? "note success" : "note";
+  place.replaceChildren(sentence, " ", link);
 }
 
-setTimeout(look, EVERY_MS);
+/** Asks once, and again until the device is connected or the code has expired. */
+async function checkDevices() {
+  const isSeen = !document.hidden;
+  const answer = isSeen ? await api("devices/").catch(() => null) : null; // null: the server is away for a moment
+  if (answer) {
+    const devices = /** @type {Device[]} */ (answer.results);
+    const device = devices.find((one) => !devicesBefore.has(one.id));
+    show(findState(device), device);
+  }
+  if (shownState === "waiting" || shownState === "paired") setTimeout(checkDevices, EVERY_MS);
+}
+
+setTimeout(checkDevices, EVERY_MS);

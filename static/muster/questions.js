@@ -4,59 +4,109 @@ import { SchemaForm } from "./schemaform.js";
 import { sitePath } from "./site.js";
 import { gettext } from "./texts.js";
 
+/**
+ * The data of input.requested.
+ * @typedef {{id: string, name: string, prompt: string, schema: any, expires_at?: string}} Question
+ */
+
 export class QuestionCard {
-  /** @param {{id: string, name: string, prompt: string, schema: any, expires_at?: string}} asked data of input.requested */
-  constructor({ id, name, prompt, schema, expires_at: until }) {
-    this.id = id;
-    this.isObject = schema?.type === "object" && Object.keys(schema.properties ?? {}).length > 0;
-    const fields = make("div", { className: "form" });
-    this.form = new SchemaForm(fields, { prefix: `answer-${id}` });
-    this.form.show(this.isObject ? schema : { properties: { answer: schema ?? { type: "string" } }, required: ["answer"] });
+  /** @param {Question} question */
+  constructor(question) {
+    this.id = question.id;
     this.wrong = make("p", { className: "wrong small", role: "alert" });
-    const time = make("time", { dateTime: until ?? "" });
-    time.dataset.ago = "";
-    const decline = make("button", { type: "button", textContent: gettext("Do not answer"), onclick: () => this.send({ decline: true }) });
-    const form = make("form", { className: "form" }, fields, this.wrong, make("div", { className: "row" }, make("button", { className: "primary", textContent: gettext("Answer") }), decline));
-    form.addEventListener("submit", (event) => { event.preventDefault(); this.answer(); });
-    this.element = make("div", { className: "ask", role: "group", ariaLabel: gettext("Question of %(name)s", { name }), id: `question-${id}` },
-      make("p", { className: "prompt", textContent: prompt || gettext("%(name)s needs an answer.", { name }) }),
-      make("p", { className: "small soft" }, gettext("Expires"), " ", time), form);
+    const fields = make("div", { className: "form" });
+    this.form = new SchemaForm(fields, { prefix: `answer-${this.id}` });
+    const { schema } = question;
+    this.isObject = schema?.type === "object" && Object.keys(schema.properties ?? {}).length > 0;
+    this.form.show(this.isObject ? schema : wrapSchema(schema));
+    this.element = this.buildCard(question, fields);
     localise(this.element);
   }
 
-  focus() { /** @type {HTMLElement | null} */ (this.element.querySelector("input, textarea, select"))?.focus({ preventScroll: true }); }
+  /** @param {Question} question @param {HTMLElement} fields */
+  buildCard({ id, name, prompt, expires_at: expiry }, fields) {
+    const question = prompt || gettext("%(name)s needs an answer.", { name });
+    const time = make("time", { dateTime: expiry ?? "" });
+    time.dataset.ago = "";
+    const properties = { className: "ask", role: "group", ariaLabel: gettext("Question of %(name)s", { name }) };
+    return make(
+      "div",
+      { ...properties, id: `question-${id}` },
+      make("p", { className: "prompt", textContent: question }),
+      make("p", { className: "small soft" }, gettext("Expires"), " ", time),
+      this.buildForm(fields),
+    );
+  }
 
+  /** @param {HTMLElement} fields */
+  buildForm(fields) {
+    const answer = make("button", { className: "primary", textContent: gettext("Answer") });
+    const decline = make("button", { type: "button", textContent: gettext("Do not answer") });
+    decline.addEventListener("click", () => this.send({ decline: true }));
+    const buttons = make("div", { className: "row" }, answer, decline);
+    const form = make("form", { className: "form" }, fields, this.wrong, buttons);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.answer();
+    });
+    return form;
+  }
+
+  focus() {
+    const first = /** @type {HTMLElement | null} */ (this.element.querySelector("input, textarea, select"));
+    first?.focus({ preventScroll: true });
+  }
+
+  /** Sends what the fields hold. */
   async answer() {
     try {
       const values = this.form.read();
       await this.send({ value: this.isObject ? values : values.answer });
-    } catch (error) { this.wrong.textContent = /** @type {Error} */ (error).message; }
+    } catch (error) {
+      this.wrong.textContent = error.message;
+    }
   }
 
-  /** @param {Record<string, any>} body */
+  /** @param {Record<string, any>} body an answer, or that there is none */
   async send(body) {
     this.wrong.textContent = "";
     try {
       const { status } = await api(`inputs/${this.id}`, { method: "POST", body });
       this.close({ status });
-    } catch (error) { this.wrong.textContent = /** @type {Error} */ (error).message; }
+    } catch (error) {
+      this.wrong.textContent = error.message;
+    }
   }
 
-  /** @param {{status: string, by?: string}} answered */
+  /** Says how the question ended, instead of the form. @param {{status: string, by?: string}} end */
   close({ status, by }) {
-    const words = { answered: gettext("Answered."), declined: gettext("Not answered."), expired: gettext("Nobody answered in time.") };
+    /** @type {Record<string, string>} */
+    const sentences = {
+      answered: gettext("Answered."),
+      declined: gettext("Not answered."),
+      expired: gettext("Nobody answered in time."),
+    };
+    const sentence = sentences[status] ?? gettext("Closed.");
     this.element.classList.add("decided");
-    this.element.replaceChildren(make("p", { className: "small", textContent: [words[/** @type {"answered"} */ (status)] ?? gettext("Closed."), by ?? ""].filter(Boolean).join(" ") }));
+    this.element.replaceChildren(make("p", { className: "small", textContent: by ? `${sentence} ${by}` : sentence }));
   }
+}
+
+/** A form has properties: an answer that is one value becomes the only one. @param {any} schema */
+function wrapSchema(schema) {
+  return { properties: { answer: schema ?? { type: "string" } }, required: ["answer"] };
 }
 
 // The inbox: the open questions of this person.
 const place = document.getElementById("questions");
 if (place) {
-  for (const asked of JSON.parse(document.getElementById("open-questions")?.textContent ?? "[]")) {
-    const card = new QuestionCard(asked);
-    const about = make("p", { className: "small soft" }, make("a", { href: sitePath(`/runs/${asked.run}/`), textContent: asked.agent }));
-    place.append(make("div", { className: "card" }, about, card.element));
+  const questions = JSON.parse(document.getElementById("open-questions")?.textContent ?? "[]");
+  for (const question of questions) {
+    const card = new QuestionCard(question);
+    const link = make("a", { href: sitePath(`/runs/${question.run}/`), textContent: question.agent });
+    place.append(make("div", { className: "card" }, make("p", { className: "small soft" }, link), card.element));
   }
-  if (location.hash.startsWith("#question-")) document.getElementById(location.hash.slice(1))?.scrollIntoView({ block: "center" });
+  // A notice names a question, which was not there yet when the browser looked for it.
+  const isNamed = location.hash.startsWith("#question-");
+  if (isNamed) document.getElementById(location.hash.slice(1))?.scrollIntoView({ block: "center" });
 }

@@ -1,9 +1,9 @@
-// Why the router chose an agent, in the person's language. Events keep the reason in English (registry/routing/router.py);
-// what a model wrote as its reason stays as it is.
+// Why the router chose an agent, in the person's language. Events keep the reason in English
+// (registry/routing/router.py); what a model wrote as its reason stays as it is.
 import { gettext } from "./texts.js";
 
-const EQUAL = /^(.*); equally good: (.*); chosen by track record, then by name$/s;
-/** @type {[RegExp, (value: string) => string][]} */
+const EQUAL = /^(.*); equally good: (.+); chosen by track record, then by name$/s;
+/** @type {[RegExp, (value: string) => string][]} the router's sentences, with how they are translated */
 const REASONS = [
   [/^can do (.+)$/s, (what) => gettext("can do %(what)s", { what })],
   [/^shares (.+)$/s, (words) => gettext("shares the words %(words)s", { words })],
@@ -14,11 +14,14 @@ const REASONS = [
 
 /** @param {string} reason @returns {string} without a full stop at its end */
 export function routeReason(reason) {
-  const [, first, others] = EQUAL.exec(reason) ?? [];
-  if (others) return gettext("%(reason)s; equally good: %(others)s; chosen by track record, then by name", { reason: routeReason(first), others });
-  for (const [pattern, translated] of REASONS) {
-    const found = pattern.exec(reason);
-    if (found) return translated(found[1] ?? "");
+  const equal = EQUAL.exec(reason);
+  if (equal) {
+    const values = { reason: routeReason(equal[1]), others: equal[2] };
+    return gettext("%(reason)s; equally good: %(others)s; chosen by track record, then by name", values);
+  }
+  for (const [pattern, translate] of REASONS) {
+    const match = pattern.exec(reason);
+    if (match) return translate(match[1] ?? "");
   }
   return reason.replace(/\.$/, "");
 }

@@ -4,8 +4,13 @@ import { gettext } from "./texts.js";
 
 /** @typedef {Record<string, any>} Schema a JSON Schema */
 
+const SIMPLE_TYPES = ["string", "integer", "number", "boolean"];
+
 export class SchemaForm {
-  /** @param {HTMLElement} element @param {{prefix?: string}} [options] `prefix`: of the ids of its fields, where several forms are on one page */
+  /**
+   * @param {HTMLElement} element
+   * @param {{prefix?: string}} [options] `prefix`: of the ids of its fields, where several forms are on one page
+   */
   constructor(element, { prefix = "argument" } = {}) {
     this.element = element;
     this.prefix = prefix;
@@ -15,75 +20,134 @@ export class SchemaForm {
   }
 
   /** @type {NodeListOf<HTMLInputElement>} fields; some are a select or a text area, which are read alike */
-  get fields() { return this.element.querySelectorAll("[data-name]"); }
+  get fields() {
+    return this.element.querySelectorAll("[data-name]");
+  }
 
-  /** @param {Schema | null | undefined} schema */
+  /**
+   * Draws the fields of a schema; what was typed into fields of the same names stays.
+   * @param {Schema | null} [schema]
+   */
   show(schema) {
     const text = JSON.stringify(schema ?? {});
     if (text === this.text) return;
-    const before = /** @type {Record<string, any>} */ (this.schema ? this.raw() : {});
+    const typed = /** @type {Record<string, any>} */ (this.schema ? this.raw() : {});
     this.text = text;
     this.schema = schema ?? {};
-    const properties = Object.entries(this.schema.properties ?? {});
     const required = new Set(this.schema.required ?? []);
-    this.element.replaceChildren(...properties.flatMap(([name, about]) => field(`${this.prefix}-${name}`, name, about, required.has(name), before[name])));
-    if (!properties.length) this.element.append(make("p", { className: "soft small", textContent: gettext("This function takes no arguments.") }));
+    this.element.replaceChildren();
+    for (const [name, property] of Object.entries(this.schema.properties ?? {})) {
+      const id = `${this.prefix}-${name}`;
+      this.element.append(...buildField(id, name, property, required.has(name), typed[name]));
+    }
+    if (this.element.childElementCount) return;
+    const note = gettext("This function takes no arguments.");
+    this.element.append(make("p", { className: "soft small", textContent: note }));
   }
 
+  /** What is in the fields, as it was typed. */
   raw() {
-    return Object.fromEntries([...this.fields].map((input) => [input.dataset.name, input.type === "checkbox" ? input.checked : input.value]));
+    /** @type {Record<string, string | boolean>} */
+    const values = {};
+    for (const input of this.fields) {
+      const { name = "" } = input.dataset;
+      values[name] = input.type === "checkbox" ? input.checked : input.value;
+    }
+    return values;
   }
 
   /** {name: value}; throws an Error that names the field. */
   read() {
     /** @type {Record<string, any>} */
-    const found = {};
+    const values = {};
     for (const input of this.fields) {
       const { name = "", kind = "", required } = input.dataset;
-      if (kind === "boolean") { if (input.checked || required) found[name] = input.checked; continue; }
-      if (input.value === "" && required && kind !== "string") throw new Error(gettext("Enter a value for “%(name)s”.", { name }));
-      if (input.value === "") { if (required) found[name] = ""; continue; }
-      found[name] = kind === "string" ? input.value : parsed(name, kind, input.value);
+      const isRequired = required !== undefined;
+      if (kind === "boolean") {
+        // An empty box of an optional property does not say “no”: the function's default holds.
+        if (input.checked || isRequired) values[name] = input.checked;
+      } else if (input.value !== "") {
+        values[name] = parse(name, kind, input.value);
+      } else if (isRequired) {
+        if (kind !== "string") throw new Error(gettext("Enter a value for “%(name)s”.", { name }));
+        values[name] = "";
+      }
     }
-    return found;
+    return values;
   }
 
   /** @param {Record<string, any>} values */
   fill(values) {
     for (const input of this.fields) {
-      const value = values[input.dataset.name ?? ""];
+      const { name = "", kind } = input.dataset;
+      const value = values[name];
       if (value === undefined) continue;
+      const isText = typeof value === "string" && kind === "string";
       if (input.type === "checkbox") input.checked = Boolean(value);
-      else input.value = typeof value === "string" && input.dataset.kind === "string" ? value : JSON.stringify(value);
+      else input.value = isText ? value : JSON.stringify(value);
     }
   }
 }
 
-/** @param {string} name @param {string} kind @param {string} text */
-function parsed(name, kind, text) {
+/** The value that was typed. @param {string} name @param {string} kind @param {string} text */
+function parse(name, kind, text) {
+  if (kind === "string") return text;
   if (kind === "number" || kind === "integer") {
     const number = Number(text);
     if (Number.isNaN(number)) throw new Error(gettext("%(name)s must be a number.", { name }));
     return number;
   }
-  try { return JSON.parse(text); } catch { throw new Error(gettext("%(name)s is not JSON.", { name })); }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(gettext("%(name)s is not JSON.", { name }));
+  }
 }
 
-/** @param {string} id @param {string} name @param {Schema} about @param {boolean} required @param {any} before */
-function field(id, name, about, required, before) {
-  const kind = Array.isArray(about.enum) && about.enum.every((one) => typeof one === "string") ? "string" : ["string", "integer", "number", "boolean"].includes(about.type) ? about.type : "json";
-  const value = before ?? (about.default === undefined || about.default === null ? "" : kind === "string" ? String(about.default) : JSON.stringify(about.default));
-  let input;
-  if (Array.isArray(about.enum) && kind === "string") {
-    input = make("select", {}, ...(required ? [] : [make("option", { value: "", textContent: "–" })]), ...about.enum.map((one) => make("option", { value: one, textContent: one })));
-    if (value) input.value = value;
-  } else if (kind === "boolean") input = make("input", { type: "checkbox", checked: value === true || value === "true" });
-  else if (kind === "json") input = make("textarea", { className: "code", rows: 3, value, spellcheck: false });
-  else input = make("input", { type: kind === "string" ? "text" : "number", step: kind === "number" ? "any" : "1", value });
+/**
+ * A label, a field and a help text.
+ * @param {string} id @param {string} name @param {Schema} property @param {boolean} isRequired @param {any} typed
+ */
+function buildField(id, name, property, isRequired, typed) {
+  const kind = chooseKind(property);
+  const input = buildInput(kind, property, typed ?? formatDefault(property.default, kind), isRequired);
   input.id = id;
   Object.assign(input.dataset, { name, kind });
-  if (required) input.dataset.required = "yes";
-  const type = Array.isArray(about.type) ? about.type.join(" or ") : about.type ?? "any";
-  const label = make("label", { htmlFor: id }, name, make("span", { className: "soft small", textContent: ` ${type}${required ? "" : ", optional"}` }));
-  return [label, input, about.description ? make("p", { className: "help", textContent: about.description }) : null].filter((one) => one !== null);
+  if (isRequired) input.dataset.required = "yes";
+  const type = Array.isArray(property.type) ? property.type.join(" or ") : property.type ?? "any";
+  const note = make("span", { className: "soft small", textContent: ` ${type}${isRequired ? "" : ", optional"}` });
+  /** @type {HTMLElement[]} */
+  const parts = [make("label", { htmlFor: id }, name, note), input];
+  if (property.description) parts.push(make("p", { className: "help", textContent: property.description }));
+  return parts;
+}
+
+/** Which kind of field a property gets: one of SIMPLE_TYPES, or “json”. @param {Schema} property @returns {string} */
+function chooseKind({ type, enum: choices }) {
+  if (Array.isArray(choices) && choices.every((choice) => typeof choice === "string")) return "string";
+  return SIMPLE_TYPES.includes(type) ? type : "json";
+}
+
+/** @param {any} value @param {string} kind */
+function formatDefault(value, kind) {
+  if (value === undefined || value === null) return "";
+  return kind === "string" ? String(value) : JSON.stringify(value);
+}
+
+/** @param {string} kind @param {Schema} property @param {any} value @param {boolean} isRequired */
+function buildInput(kind, property, value, isRequired) {
+  if (kind === "string" && Array.isArray(property.enum)) return buildSelect(property.enum, value, isRequired);
+  if (kind === "boolean") return make("input", { type: "checkbox", checked: value === true || value === "true" });
+  if (kind === "json") return make("textarea", { className: "code", rows: 3, value, spellcheck: false });
+  const type = kind === "string" ? "text" : "number";
+  return make("input", { type, step: kind === "number" ? "any" : "1", value });
+}
+
+/** @param {string[]} choices @param {string} value @param {boolean} isRequired */
+function buildSelect(choices, value, isRequired) {
+  const select = make("select");
+  if (!isRequired) select.append(make("option", { value: "", textContent: "–" }));
+  for (const choice of choices) select.append(make("option", { value: choice, textContent: choice }));
+  if (value) select.value = value;
+  return select;
 }

@@ -14,8 +14,10 @@ CALLED = Event(
 
 
 def updates(*events):
-    made = Updates()
-    return [one.model_dump(by_alias=True, exclude_none=True, mode="json") for event in events for one in made.of(event)]
+    """What the editor shows of these events, as JSON."""
+    conversion = Updates()
+    shown = [update for event in events for update in conversion.convert(event)]
+    return [update.model_dump(by_alias=True, exclude_none=True, mode="json") for update in shown]
 
 
 def test_text_and_calls_become_updates():

@@ -45,12 +45,15 @@ def connect(db: None) -> Callable[..., Connection]:
     """`connect(alice, "gmail")` is a linked account of hers, with every scope and a token that lives for an hour."""
 
     def make(user: Any, provider: str, **more: Any) -> Connection:
-        defaults = {
-            "name": provider, "access_token": "access-0", "refresh_token": "refresh-0",
+        fields = {
+            "name": provider,
+            "access_token": "access-0",
+            "refresh_token": "refresh-0",
             "token_expires_at": timezone.now() + timedelta(hours=1),
             "scopes": [one.scope for one in SERVICES[provider].scopes],
-        }  # fmt: skip
-        return Connection.objects.create(owner=user, provider=provider, **{**defaults, **more})
+            **more,
+        }
+        return Connection.objects.create(owner=user, provider=provider, **fields)
 
     return make
 
@@ -75,14 +78,16 @@ def use() -> Callable[..., ToolResult]:
 
 def call_tool(spec: ToolSpec, user: Any, arguments: dict[str, Any], call_id: str = "") -> ToolResult:
     request = ToolCall(id=call_id or str(uuid7()), name=spec.name, arguments=arguments)
-    return TOOLSETS[spec.kind].call(spec, request, ToolContext(user_id=user.pk))
+    toolset = TOOLSETS[spec.kind]
+    return toolset.call(spec, request, ToolContext(user_id=user.pk))
 
 
 def spec_of(tool: Any, **more: Any) -> ToolSpec:
     """A catalogue row as a live agent holds it."""
-    fields = ("id", "name", "kind", "description", "input_schema", "output_schema", "effect", "source",
-              "definition_hash", "untrusted", "deadline_s")  # fmt: skip
-    return ToolSpec(**{**{field: getattr(tool, field) for field in fields}, **more})
+    names = ("id", "name", "kind", "description", "input_schema", "output_schema", "effect", "source",
+             "definition_hash", "untrusted", "deadline_s")  # fmt: skip
+    fields = {name: getattr(tool, name) for name in names}
+    return ToolSpec(**{**fields, **more})
 
 
 @pytest.fixture

@@ -30,25 +30,37 @@ class Mail:
 
     @property
     def content(self) -> bytes:
+        # Large ones are made only when their case runs.
         body = self.body() if callable(self.body) else self.body
-        return HEAD.encode() + (body if isinstance(body, bytes) else body.encode())
+        if isinstance(body, str):
+            body = body.encode()
+        return HEAD.encode() + body
 
 
 def part(kind: str, text: str | bytes, *headers: str, charset: str = "utf-8") -> bytes:
+    """A part in base64, with the type and the encoding that it claims."""
     content = text if isinstance(text, bytes) else text.encode(charset)
-    described = kind if "charset" in kind or not kind.lower().startswith("text") else f"{kind}; charset={charset}"
-    lines = [f"Content-Type: {described}", "Content-Transfer-Encoding: base64", *headers]
-    return "\n".join(lines).encode() + b"\n\n" + base64.encodebytes(content)
+    is_text = kind.lower().startswith("text")
+    if is_text and "charset" not in kind:
+        kind = f"{kind}; charset={charset}"
+    lines = [f"Content-Type: {kind}", "Content-Transfer-Encoding: base64", *headers]
+    head = "\n".join(lines).encode()
+    return head + b"\n\n" + base64.encodebytes(content)
 
 
 def bare(kind: str, text: str, *headers: str) -> bytes:
     """Without a transfer encoding, as messages in messages are sent."""
-    return "\n".join([f"Content-Type: {kind}", *headers]).encode() + b"\n\n" + text.encode() + b"\n"
+    head = "\n".join([f"Content-Type: {kind}", *headers])
+    return f"{head}\n\n{text}\n".encode()
 
 
 def multi(kind: str, *parts: bytes, mark: str = "B") -> bytes:
-    joined = b"".join(b"--" + mark.encode() + b"\n" + one + b"\n" for one in parts)
-    return f'Content-Type: multipart/{kind}; boundary="{mark}"\n\n'.encode() + joined + b"--" + mark.encode() + b"--\n"
+    """Parts with a line of two hyphens and the mark before each, and one behind the last."""
+    line = f"--{mark}".encode()
+    content = f'Content-Type: multipart/{kind}; boundary="{mark}"\n\n'.encode()
+    for one in parts:
+        content += line + b"\n" + one + b"\n"
+    return content + line + b"--\n"
 
 
 def plain(text: str) -> bytes:

@@ -19,6 +19,8 @@ def agent_call() -> Callable[..., Any]:
         person: Any, tool: str, *, untrusted: bool = False, id: str = "", run: str | None = None, **arguments: Any
     ):
         context = ToolContext(person.pk, agent="clerk", run_id=run, is_untrusted=untrusted)
-        return run_tool(TOOLS[tool], ToolCall(id or str(uuid.uuid4()), tool, arguments), context).value
+        request = ToolCall(id or str(uuid.uuid4()), tool, arguments)
+        result = run_tool(TOOLS[tool], request, context)
+        return result.value
 
     return call

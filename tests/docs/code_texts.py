@@ -66,52 +66,72 @@ PLACE = re.compile(r"%\(\w+\)s")
 
 def collected() -> dict[str, list[str]]:
     """{text: the files that it is in}"""
-    found: dict[str, list[str]] = {word: ["agents/unknown.py"] for word in WORDS}
-    for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py")):
+    places: dict[str, list[str]] = {word: ["agents/unknown.py"] for word in WORDS}
+    modules = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
+    for path in sorted(modules):
         name = str(path.relative_to(ROOT))
-        for text in dict.fromkeys(texts_of(path.read_text(), whole=name in WHOLE) if is_read(name) else ()):
-            found.setdefault(text, []).append(name)
+        if not is_read(name):
+            continue
+        for text in set(iterate_texts(path.read_text(), whole=name in WHOLE)):
+            places.setdefault(text, []).append(name)
     for path in sorted((ROOT / "agents" / "starters").glob("*.yaml")):
+        name = str(path.relative_to(ROOT))
         for definition in yaml.safe_load_all(path.read_text()):
             if definition["kind"] in DESCRIBED:
-                found.setdefault(definition["description"], []).append(str(path.relative_to(ROOT)))
-    return found
+                places.setdefault(definition["description"], []).append(name)
+    return places
 
 
 def is_read(name: str) -> bool:
     return name in WHOLE or not any(part in name for part in IN_ENGLISH)
 
 
-def texts_of(source: str, *, whole: bool) -> Iterator[str]:
+def iterate_texts(source: str, *, whole: bool) -> Iterator[str]:
+    """The texts of a module: all of them, or those that are given to errors."""
     tree = ast.parse(source)
     if whole:
         yield from within(tree)
         return
     for node in ast.walk(tree):
-        call = node.exc if isinstance(node, ast.Raise) else node
-        is_error = isinstance(node, ast.Raise) or (isinstance(call, ast.Call) and named(call.func).startswith("refuse"))
-        if isinstance(call, ast.Call) and is_error and named(call.func) not in OTHER_ERRORS:
-            for given in (*call.args, *(keyword.value for keyword in call.keywords)):
-                yield from within(given)
+        call = find_error_call(node)
+        if call is None or named(call.func) in OTHER_ERRORS:
+            continue
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            yield from within(argument)
+
+
+def find_error_call(node: ast.AST) -> ast.Call | None:
+    """The call that builds the error: of `raise Invalid("…")`, or of `refuse_…("…")` wherever it stands."""
+    if isinstance(node, ast.Raise):
+        return node.exc if isinstance(node.exc, ast.Call) else None
+    if isinstance(node, ast.Call) and named(node.func).startswith("refuse"):
+        return node
+    return None
 
 
 def within(node: ast.AST) -> Iterator[str]:
     """The texts below this node that are not marked for translation there."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return  # a docstring
-    if isinstance(node, ast.Call) and (
-        named(node.func) in MARKED or named(node.func) in TO_MODELS or ast.unparse(node.func).startswith(SILENT)
-    ):
+    if isinstance(node, ast.Call) and is_silent(node):
         return
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-        if is_text(text := template(node)):
+        text = template(node)
+        if is_text(text):
             yield text
         return
     for below in ast.iter_child_nodes(node):
         yield from within(below)
 
 
+def is_silent(call: ast.Call) -> bool:
+    """Whether the texts of a call are collected elsewhere, or are for no person."""
+    name = named(call.func)
+    return name in MARKED or name in TO_MODELS or ast.unparse(call.func).startswith(SILENT)
+
+
 def is_text(text: str) -> bool:
+    """Whether people could read it: two words at least, in one line."""
     literal = PLACE.sub("¤", text)
     return (
         len(text) < 400
@@ -157,16 +177,18 @@ def everything() -> dict[str, list[str]]:
     from config.names import names
 
     pages = {entry.msgid for entry in polib.pofile(str(ROOT / "locale/de/LC_MESSAGES/django.po"))}
-    found = collected()
+    places = collected()
     for name in map(str, names()):
         if name and name not in pages:
-            found.setdefault(name, ["config/names.py"])
-    return found
+            places.setdefault(name, ["config/names.py"])
+    return places
 
 
 def merge(path: Path) -> None:
     """New texts are added, texts that are gone are removed, translations are kept."""
-    known = {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))} if path.exists() else {}
+    translations: dict[str, str] = {}
+    if path.exists():
+        translations = {entry.msgid: entry.msgstr for entry in polib.pofile(str(path))}
     catalog = polib.POFile(wrapwidth=100)
     catalog.metadata = {
         "Project-Id-Version": "Muster", "Language": path.parts[-3], "MIME-Version": "1.0",
@@ -175,9 +197,7 @@ def merge(path: Path) -> None:
     catalog.header = "Texts of the code, translated where they are shown. `make messages` collects and compiles them."
     for text, files in sorted(everything().items()):
         flags = ["python-format"] if PLACE.search(text) else []
-        catalog.append(
-            polib.POEntry(
-                msgid=text, msgstr=known.get(text, ""), occurrences=[(name, "") for name in files], flags=flags
-            )
-        )
+        occurrences = [(name, "") for name in files]  # without lines, which change with every commit
+        entry = polib.POEntry(msgid=text, msgstr=translations.get(text, ""), occurrences=occurrences, flags=flags)
+        catalog.append(entry)
     catalog.save(str(path))

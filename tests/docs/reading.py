@@ -4,7 +4,8 @@
     make reading OF="runs/calls"     some folders or files, with their densest functions and their unclear names
 
 A node is one node of Python's syntax tree. Nodes a statement do not depend on the layout: a line that is broken in two
-counts the same. Tests, migrations, benchmarks and generated code are left out.
+counts the same. Tests, migrations, benchmarks and generated code are left out. The figures of the pages' scripts follow
+(`reading_scripts.py`).
 """
 
 import ast
@@ -15,6 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.docs import reading_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = ("tests/", "migrations/", "benchmarks/", "client/muster_client/types.py", "client/muster_client/_sync/")
@@ -73,9 +76,14 @@ class Figures:
 def list_files(paths: Iterable[str]) -> list[Path]:
     """The files of the product below these paths, or all of them."""
     command = ["git", "ls-files", "--", *(paths or ["*.py"])]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    names = [name for name in listed if name.endswith(".py")]
-    return [ROOT / name for name in names if not any(part in name for part in LEFT_OUT)]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.split() if is_product(name)]
+
+
+def is_product(name: str) -> bool:
+    if not name.endswith(".py"):
+        return False
+    return not any(part in name for part in LEFT_OUT)
 
 
 def measure_function(function: Function, place: str) -> Measured | None:
@@ -109,17 +117,23 @@ def measure_files(files: Iterable[Path]) -> Figures:
         for statement in tree.body:
             if isinstance(statement, Function):
                 figures.places[statement.name].append(f"{place}:{statement.lineno}")
-        for node in ast.walk(tree):
-            measured = measure_function(node, place) if isinstance(node, Function) else None
-            if measured is not None:
-                figures.functions.append(measured)
+        figures.functions += measure_functions(tree, place)
     return figures
+
+
+def measure_functions(tree: ast.Module, place: str) -> list[Measured]:
+    """All functions and methods, also those inside of others."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    measured = [measure_function(function, place) for function in functions]
+    return [one for one in measured if one is not None]
 
 
 def is_participle(name: str) -> bool:
     if "_" in name:
         return False
-    return name in PARTICIPLES or (name.endswith("ed") and len(name) > 4 and name not in VERBS_IN_ED)
+    if name in PARTICIPLES:
+        return True
+    return name.endswith("ed") and len(name) > 4 and name not in VERBS_IN_ED
 
 
 def ends_in_preposition(name: str) -> bool:
@@ -127,8 +141,11 @@ def ends_in_preposition(name: str) -> bool:
 
 
 def find_unclear_names(figures: Figures) -> list[str]:
-    names = [name for name in figures.places if is_participle(name) or ends_in_preposition(name)]
-    return [f"{place} {name}" for name in names for place in figures.places[name]]
+    lines = []
+    for name, places in figures.places.items():
+        if is_participle(name) or ends_in_preposition(name):
+            lines += [f"{place} {name}" for place in places]
+    return lines
 
 
 def measure_share(figures: Figures, is_meant: Callable[[str], bool]) -> float:
@@ -142,11 +159,13 @@ def compute_rows(figures: Figures) -> dict[str, float]:
     """The figures by the names of MODELS. There must be two functions at least."""
     densities = [one.density for one in figures.functions]
     thousands = sum(one.statements for one in figures.functions) / 1000
+    conditionals = sum(one.conditionals for one in figures.functions)
+    comprehensions = sum(one.comprehensions for one in figures.functions)
     values = (
         statistics.median(densities),
         statistics.quantiles(densities, n=10)[-1],
-        sum(one.conditionals for one in figures.functions) / thousands,
-        sum(one.comprehensions for one in figures.functions) / thousands,
+        conditionals / thousands,
+        comprehensions / thousands,
         100 * figures.comment_lines / figures.lines,
         measure_share(figures, is_participle),
         measure_share(figures, ends_in_preposition),
@@ -156,9 +175,14 @@ def compute_rows(figures: Figures) -> dict[str, float]:
 
 
 def main(paths: list[str]) -> None:
+    print_figures(paths)
+    reading_scripts.print_figures(paths, MOST)
+
+
+def print_figures(paths: list[str]) -> None:
     figures = measure_files(list_files(paths))
     if len(figures.functions) < 2:
-        print("There are fewer than two functions to read.")
+        print("There are fewer than two functions of Python to read.")
         return
     statements = sum(one.statements for one in figures.functions)
     print(f"{len(figures.functions)} functions, {statements} statements, {figures.lines} lines")

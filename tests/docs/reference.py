@@ -43,22 +43,27 @@ STATUS = {
 
 def settings() -> list[tuple[str, str, str, str]]:
     """(name, type, default, meaning) of every variable that config/settings/ reads."""
-    sources = [path.read_text() for path in sorted((ROOT / "config" / "settings").glob("*.py"))]
-    variables = {name: row for source in sources for name, *row in variables_in(source)}
-    return [(name, *row) for name, row in sorted(variables.items())]
+    variables = {}
+    for path in sorted((ROOT / "config" / "settings").glob("*.py")):
+        for row in iterate_variables(path.read_text()):
+            variables[row[0]] = row
+    return [row for _, row in sorted(variables.items())]
 
 
-def variables_in(source: str) -> Iterator[tuple[str, str, str, str]]:
+def iterate_variables(source: str) -> Iterator[tuple[str, str, str, str]]:
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if is_reader(node) and isinstance(node.args[0], ast.Constant):
-            default = next((ast.unparse(word.value) for word in node.keywords if word.arg == "default"), "")
-            yield node.args[0].value, node.func.attr, default, meaning(lines, node.lineno, node.end_lineno)
+            keywords = {word.arg: word.value for word in node.keywords}
+            default = ast.unparse(keywords["default"]) if "default" in keywords else ""
+            meaning = find_comment(lines, node.lineno, node.end_lineno)
+            yield node.args[0].value, node.func.attr, default, meaning
     for name in re.findall(r'kept_secret\("(\w+)"\)', source):
         yield name, "str", "made once, kept in the data directory", KEPT[name]
 
 
 def is_reader(node: ast.AST) -> bool:
+    """Whether it reads a variable: `env.bool("MUSTER_DEBUG", default=False)`."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -67,7 +72,7 @@ def is_reader(node: ast.AST) -> bool:
     )
 
 
-def meaning(lines: list[str], number: int, end: int) -> str:
+def find_comment(lines: list[str], number: int, end: int) -> str:
     """The comment on the line, else the comment right above its statement or above the group it stands in."""
     closing = [line for line in lines[end : end + 1] if line.strip().startswith(")")]  # of a wrapped call
     for line in [*lines[number - 1 : end], *closing]:
@@ -87,8 +92,11 @@ def commands() -> list[tuple[str, str]]:
     """(name, help) of every management command of ours."""
     from django.core.management import get_commands, load_command_class
 
-    ours = {name: app for name, app in get_commands().items() if app in APPS}
-    return [(name, load_command_class(app, name).help) for name, app in sorted(ours.items())]
+    rows = []
+    for name, app in sorted(get_commands().items()):
+        if app in APPS:
+            rows.append((name, load_command_class(app, name).help))
+    return rows
 
 
 def endpoints() -> list[tuple[str, str, str]]:
@@ -105,68 +113,82 @@ def endpoints() -> list[tuple[str, str, str]]:
         *websockets(),
     ]
     for path, operations in sorted(schema["paths"].items()):
+        # Beside its operations, a path has parameters and a summary.
         verbs = {verb: one for verb, one in operations.items() if isinstance(one, dict) and "responses" in one}
-        told = next((one["description"] for one in verbs.values() if one.get("description")), "")
-        rows.append((path, " ".join(verb.upper() for verb in verbs), first_sentence(told)))
+        descriptions = [one["description"] for one in verbs.values() if one.get("description")]
+        meaning = first_sentence(descriptions[0]) if descriptions else ""
+        rows.append((path, " ".join(verbs).upper(), meaning))
     return rows
 
 
 def websockets() -> list[tuple[str, str, str]]:
     from runs.api.urls import websocket_urlpatterns
 
-    return [
-        (
-            "/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(one.pattern)),
-            "WebSocket",
-            first_sentence(one.callback.consumer_class.__doc__ or ""),
-        )
-        for one in websocket_urlpatterns
-    ]
+    rows = []
+    for one in websocket_urlpatterns:
+        path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(one.pattern))  # as OpenAPI writes it
+        docstring = one.callback.consumer_class.__doc__ or ""
+        rows.append((f"/{path}", "WebSocket", first_sentence(docstring)))
+    return rows
 
 
 def codes() -> list[tuple[str, str, str]]:
     """(code, status, an example of its message) of every error."""
     from config.errors import WORDS
 
-    found: dict[str, tuple[str, str]] = {}
-    for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts):
-        for name, status, message in codes_in(ast.parse(path.read_text())):
-            if name not in found or not found[name][1]:
-                found[name] = (status, message)
+    rows: dict[str, tuple[str, str]] = {}
+    for path in list_modules():
+        for name, status, message in iterate_codes(ast.parse(path.read_text())):
+            # A code may be raised in several places: the first with a message is the example.
+            if name not in rows or not rows[name][1]:
+                rows[name] = (status, message)
     for kind, (name, _) in WORDS.items():
-        found.setdefault(name, (str(kind.status_code), str(kind.default_detail)))
-    return [(name, *rest) for name, rest in sorted(found.items())]
+        rows.setdefault(name, (str(kind.status_code), str(kind.default_detail)))
+    return [(name, *row) for name, row in sorted(rows.items())]
 
 
-def codes_in(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
+def list_modules() -> list[Path]:
+    """The modules of the apps, without migrations."""
+    paths = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
+    return sorted(path for path in paths if "migrations" not in path.parts)
+
+
+def iterate_codes(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            given = next((word.value for word in node.keywords if word.arg == "code"), None)
-            kind = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            if isinstance(given, ast.Constant) and isinstance(given.value, str) and given.value and kind[:1].isupper():
-                yield given.value, str(STATUS.get(kind, "")), text_of(node.args[0]) if node.args else ""
-            match node.args if kind == "answer" else ():  # as config/errors.py writes it
-                case [_, ast.Constant(value=status), ast.Constant(value=code), message, *_]:
-                    yield str(code), str(status), text_of(message)
-        if isinstance(node, ast.ClassDef) and (code := class_code(node)):
-            yield code, class_status(node), first_sentence(ast.get_docstring(node) or "")
+            yield from iterate_call_codes(node)
+        if isinstance(node, ast.ClassDef):
+            code = find_class_value(node, "code")
+            if isinstance(code, ast.Constant) and code.value:
+                status = find_class_value(node, "status")
+                written = ast.unparse(status) if status else ""
+                yield code.value, written, first_sentence(ast.get_docstring(node) or "")
 
 
-def class_code(node: ast.ClassDef) -> str:
+def iterate_call_codes(node: ast.Call) -> Iterator[tuple[str, str, str]]:
+    """The code of an error that is built here: `Conflict("…", code="in_use")`."""
+    kind = getattr(node.func, "id", getattr(node.func, "attr", ""))
+    keywords = {word.arg: word.value for word in node.keywords}
+    code = keywords.get("code")
+    is_class = kind[:1].isupper()
+    if is_class and isinstance(code, ast.Constant) and isinstance(code.value, str) and code.value:
+        message = read_text(node.args[0]) if node.args else ""
+        yield code.value, str(STATUS.get(kind, "")), message
+    match node.args if kind == "answer" else ():  # as config/errors.py writes it
+        case [_, ast.Constant(value=status), ast.Constant(value=code), message, *_]:
+            yield str(code), str(status), read_text(message)
+
+
+def find_class_value(node: ast.ClassDef, name: str) -> ast.expr | None:
+    """What a class assigns to this attribute."""
     for line in node.body:
-        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "code":
-            return line.value.value if isinstance(line.value, ast.Constant) else ""
-    return ""
+        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == name:
+            return line.value
+    return None
 
 
-def class_status(node: ast.ClassDef) -> str:
-    for line in node.body:
-        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "status":
-            return ast.unparse(line.value)
-    return ""
-
-
-def text_of(node: ast.AST) -> str:
+def read_text(node: ast.AST) -> str:
+    """A text of the code; what is put into it is “…”."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
@@ -202,15 +224,24 @@ def options() -> list[tuple[str, str, str, str, str]]:
     ):
         frozen = {} if spec is None else versioned_options(model, spec)
         for name, column in find_options(model).items():
-            effect = "when it is published" if name in frozen or (frozen and column.is_relation) else "at once"
-            effect += f", since format {column.option.since}" if column.option.since > 1 else ""
-            default = "" if column.get_default() in (None, "", [], {}) else f"`{json.dumps(column.get_default())}`"
-            told = str(column.option.help or column.help_text or column.option.rest.get("help_text", ""))
-            rows.append((f"{kind}.{name}", type_of(find_control(column), column), default, effect, told))
+            option = column.option
+            is_frozen = name in frozen or (frozen and column.is_relation)
+            effect = "when it is published" if is_frozen else "at once"
+            if option.since > 1:
+                effect += f", since format {option.since}"
+            type_in_words = describe_type(find_control(column), column)
+            meaning = str(option.help or column.help_text or option.rest.get("help_text", ""))
+            rows.append((f"{kind}.{name}", type_in_words, format_default(column.get_default()), effect, meaning))
     return rows
 
 
-def type_of(kind: str, column: Any) -> str:
+def format_default(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return ""
+    return f"`{json.dumps(value)}`"
+
+
+def describe_type(kind: str, column: Any) -> str:
     """The type of an option in words, with its choices."""
     if kind == "choice":
         return ", ".join(f"`{value}`" for value in dict(column.choices))
@@ -227,23 +258,29 @@ def type_of(kind: str, column: Any) -> str:
 def files() -> list[tuple[str, str]]:
     """(path, first sentence of its docstring) of every module of ours that has one."""
     rows = []
-    for path in sorted(path for app in APPS for path in (ROOT / app).rglob("*.py") if "migrations" not in path.parts):
-        if told := ast.get_docstring(ast.parse(path.read_text())):
-            rows.append((str(path.relative_to(ROOT)), told.splitlines()[0]))
+    for path in list_modules():
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        if docstring:
+            rows.append((str(path.relative_to(ROOT)), docstring.splitlines()[0]))
     return rows
 
 
 def first_sentence(text: str) -> str:
-    return re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
+    line = " ".join(text.split())
+    return re.split(r"(?<=\.)\s", line, maxsplit=1)[0]
 
 
 def table(title: str, text: str, head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    def line(cells: tuple[Any, ...]) -> str:
-        return "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    named = [(f"`{first}`", *rest) for first, *rest in rows]
-    written = "\n".join([line(head), line(tuple("---" for _ in head)), *(line(row) for row in named)])
+    lines = [table_line(head), table_line(("---",) * len(head))]
+    for first, *others in rows:
+        lines.append(table_line((f"`{first}`", *others)))
+    written = "\n".join(lines)
     return f"# {title}\n\n{text} Written by `make reference`.\n\n{written}\n"
+
+
+def table_line(cells: tuple[Any, ...]) -> str:
+    texts = [str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells]
+    return f"| {' | '.join(texts)} |"
 
 
 @lru_cache(maxsize=1)

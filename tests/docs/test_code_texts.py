@@ -35,12 +35,12 @@ def test_every_text_of_an_error_and_every_name_is_in_the_message_file():
     ],
 )
 def test_a_text_that_is_given_to_an_error_is_found(source, texts):
-    assert list(code_texts.texts_of(source, whole=False)) == texts
+    assert list(code_texts.iterate_texts(source, whole=False)) == texts
 
 
 def test_a_text_anywhere_is_found_in_the_modules_that_are_read_as_a_whole():
     source = '"""Not this."""\nreason = f"{n} workers died"\nlog.info("nor is this")\n'
-    assert list(code_texts.texts_of(source, whole=True)) == ["%(n)s workers died"]
+    assert list(code_texts.iterate_texts(source, whole=True)) == ["%(n)s workers died"]
     assert all((code_texts.ROOT / name).exists() for name in code_texts.WHOLE)
 
 

@@ -2,7 +2,7 @@
 
 import ast
 
-from . import reading
+from . import reading, reading_scripts
 
 ONE_LINE = "def f(rows):\n    return [row.name for row in rows if row.name] if rows else []\n"
 BROKEN = "def f(rows):\n    return [\n        row.name\n        for row in rows\n        if row.name\n    ] if rows else []\n"
@@ -36,3 +36,32 @@ def test_every_figure_of_the_models_is_printed(capsys):
     printed = capsys.readouterr().out
     assert [name for name in reading.MODELS if name not in printed] == []
     assert "The densest functions" in printed
+
+
+TERNARY = """// Why.
+/** @param {string[]} rows */
+for (let place = 0; place < rows.length; place += 1) show(`${rows[place] ? "a" : "b"};`, /[;`]/.test(rows[place]));
+"""
+
+
+def test_a_script_is_cut_into_statements_without_a_parser():
+    script = reading_scripts.measure_script(TERNARY, "page.js")
+
+    assert script.statements == 2  # the loop and the call: neither its head nor a text nor a pattern ends a statement
+    assert script.conditionals == 1
+    assert script.comment_lines == 1  # types are no comment
+    assert script.long_lines == 0
+
+
+def test_a_division_is_no_pattern():
+    assert list(reading_scripts.iterate_tokens("half = all / 2; part = half / 3;")).count("/") == 2
+
+
+def test_optional_chains_and_defaults_are_no_conditional_expressions():
+    assert reading_scripts.measure_script("name = row?.name ?? (isNew ? one : other);", "page.js").conditionals == 1
+
+
+def test_the_figures_of_scripts_are_printed(capsys):
+    reading.main(["static/muster"])
+    printed = capsys.readouterr().out
+    assert [name for name in reading_scripts.MODELS if name not in printed] == []

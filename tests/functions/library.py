@@ -9,7 +9,8 @@ ADD = "def add(a: int, b: int = 2) -> int:\n    return a + b\n"
 
 
 def make(user: Any, source: str = ADD, name: str = "add", **fields: Any) -> StoredFunction:
-    return store.save_function(StoredFunction(name=name, source=source, owner=user, **fields), user=user)
+    function = StoredFunction(name=name, source=source, owner=user, **fields)
+    return store.save_function(function, user=user)
 
 
 def publish(user: Any, source: str = ADD, name: str = "add", **fields: Any) -> StoredFunction:

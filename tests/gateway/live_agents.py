@@ -6,19 +6,20 @@ import sys
 
 from tests.live import ROOT
 
+GRANTS = {
+    "plain": [],
+    "clerk": [{"tool": "calculate", "mode": "allow"}],
+    "careful": [{"tool": "calculate", "mode": "ask"}],
+    "curious": [{"tool": "ask_user", "mode": "allow"}],
+}
+
 
 def make_agents(live, model):
     """`plain` has no tool, `clerk` has a function, and `careful` asks before it calls the same."""
-    made = live.http.post(
-        "/api/v1/providers/", json={"name": "scripted", "kind": "openai-compatible", "base_url": model.url}
-    )
-    assert made.status_code == 201, made.text
-    for name, grants in (
-        ("plain", []),
-        ("clerk", [{"tool": "calculate", "mode": "allow"}]),
-        ("careful", [{"tool": "calculate", "mode": "ask"}]),
-        ("curious", [{"tool": "ask_user", "mode": "allow"}]),
-    ):
+    provider = {"name": "scripted", "kind": "openai-compatible", "base_url": model.url}
+    answer = live.http.post("/api/v1/providers/", json=provider)
+    assert answer.status_code == 201, answer.text
+    for name, grants in GRANTS.items():
         body = {"name": name, "description": name, "provider": "scripted", "model_name": "scripted", "grants": grants}
         assert live.http.post("/api/v1/agents/", json=body).status_code == 201
         assert live.http.post(f"/api/v1/agents/{name}/publish", json={}).status_code == 200
@@ -27,7 +28,8 @@ def make_agents(live, model):
 def new_key(live, name, *scopes):
     """A key of this user, who is created if there is none."""
     environment = {**os.environ, "MUSTER_DATA_DIR": str(live.data_dir), **live.environment}
-    flags = [word for scope in scopes for word in ("--scope", scope)]
-    command = [sys.executable, "manage.py", "create_key", name, *flags]
-    said = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    return next(word for word in said.split() if word.startswith("mk_"))
+    command = [sys.executable, "manage.py", "create_key", name]
+    for scope in scopes:
+        command += ["--scope", scope]
+    printed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    return next(word for word in printed.split() if word.startswith("mk_"))

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.fakes import Turn, calls, says, text_of
+from tests.fakes import Turn, calls, join_text, says
 
 AGAIN = "can safely be called again"
 AWAY = "did not come online"
@@ -30,7 +30,7 @@ class DirectoryModel:
         return Turn(text=turn.text, calls=turn.calls, silent_s=self.delay_s)
 
     def answer(self, messages: list[dict[str, Any]]) -> tuple[str, Turn]:
-        asked = " ".join(text_of(message) for message in messages if message["role"] != "tool")
+        asked = " ".join(join_text(message) for message in messages if message["role"] != "tool")
         files = sorted(set(re.findall(r"[\w./-]+\.md", asked)))
         made = answered(messages)
         if "Group the files" in asked:
@@ -66,4 +66,4 @@ def answered(messages: list[dict[str, Any]]) -> list[tuple[str, dict, str]]:
         for message in messages
         for call in message.get("tool_calls") or []
     }
-    return [(*asked[one["tool_call_id"]], text_of(one)) for one in messages if one["role"] == "tool"]
+    return [(*asked[one["tool_call_id"]], join_text(one)) for one in messages if one["role"] == "tool"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from agents import storage as files
 from knowledge.collections import storage
-from knowledge.collections.parsed import parts_of_text
+from knowledge.collections.parsed import split_text
 from knowledge.collections.pieces import cut_parts
 from knowledge.models import Collection, Document
 
@@ -15,7 +15,7 @@ def index(**more: Any) -> int:
     read = []
     for document in claimed:
         content = files.read_stored_file(document.file) or b""
-        read.append(storage.Read(document, list(cut_parts(parts_of_text(document.media_type, content.decode())))))
+        read.append(storage.Read(document, list(cut_parts(split_text(document.media_type, content.decode())))))
     return storage.finish_read_documents(read)
 
 

@@ -20,13 +20,13 @@ def make_run(agent, version, alice):
     def make(number=0, status="succeeded", **more):
         session = Session.objects.create(owner=alice, agent=agent, title=f"Books {number}", last_seq=1)
         now = timezone.now()
+        end = now + timedelta(seconds=2) if status in Run.DONE else None
         run = Run.objects.create(
-            principal=alice, agent=agent, version=version, session=session, status=status,
-            started_at=now, finished_at=now + timedelta(seconds=2) if status in Run.DONE else None, **more,
+            principal=alice, agent=agent, version=version, session=session, status=status, started_at=now,
+            finished_at=end, **more,
         )  # fmt: skip
-        Message.objects.create(
-            session=session, seq=1, role="user", run=run, content=[{"type": "text", "text": "Find Moby-Dick"}]
-        )
+        content = [{"type": "text", "text": "Find Moby-Dick"}]
+        Message.objects.create(session=session, seq=1, role="user", run=run, content=content)
         ModelCall.objects.create(
             run=run, turn=1, provider="offline", started_at=now, wall_ms=5, request={"secret": "raw words"}
         )

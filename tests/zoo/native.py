@@ -26,8 +26,10 @@ class Anthropic:
 
     def refuse(self, body: dict[str, JSON]) -> Reply | None:
         complaint = self.find_fault(body)
-        text = {"type": "error", "error": {"type": "invalid_request_error", "message": complaint}}
-        return Reply(json.dumps(text).encode(), status=400) if complaint else None
+        if not complaint:
+            return None
+        error = {"type": "error", "error": {"type": "invalid_request_error", "message": complaint}}
+        return Reply(json.dumps(error).encode(), status=400)
 
     def find_fault(self, body: dict[str, JSON]) -> str:
         messages = body["messages"]
@@ -36,7 +38,8 @@ class Anthropic:
         open_calls: set[str] = set()
         for message in messages:
             blocks = message["content"]
-            blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
+            if isinstance(blocks, str):
+                blocks = [{"type": "text", "text": blocks}]
             if any(block["type"] == "text" and not block["text"].strip() for block in blocks):
                 return "text content blocks must be non-empty"
             results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
@@ -47,12 +50,10 @@ class Anthropic:
                 return "tool_use.id should match the pattern"
             if any(block["type"] == "thinking" and block.get("signature") != "signed" for block in blocks):
                 return "invalid signature in thinking block"
-            if (
-                open_calls
-                and message is messages[-2]
-                and "Think" in str(messages[0])
-                and blocks[0]["type"] != "thinking"
-            ):
+            # Only the calls that are answered now need the thoughts before them.
+            is_thinking = "Think" in str(messages[0])
+            is_answered_now = open_calls and message is messages[-2]
+            if is_answered_now and is_thinking and blocks[0]["type"] != "thinking":
                 return "expected thinking before tool_use"
         return ""
 
@@ -64,15 +65,10 @@ class Anthropic:
         if not is_streamed:
             whole |= {"content": self.blocks(act), "stop_reason": self.finish(act), "usage": usage}
             return Reply(json.dumps(whole).encode())
-        events = [
-            {
-                "type": "message_start",
-                "message": {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 2}},
-            }
-        ]
-        events.append({"type": "ping"})
+        start = {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 2}}
+        events: list[JSON] = [{"type": "message_start", "message": start}, {"type": "ping"}]
         for index, block in enumerate(self.blocks(act)):
-            events += pieces_of(index, block)
+            events += build_block_events(index, block)
         delta = {"stop_reason": self.finish(act), "stop_sequence": None}
         counted = {**self.counted_at_the_end, "output_tokens": 7}
         events += [{"type": "message_delta", "delta": delta, "usage": counted}, {"type": "message_stop"}]
@@ -97,10 +93,11 @@ class Anthropic:
         return "tool_use" if act.calls else "end_turn"
 
 
-def pieces_of(index: int, block: JSON) -> list[JSON]:
+def build_block_events(index: int, block: JSON) -> list[JSON]:
     """The events in which a block arrives."""
     if block["type"] == "tool_use":
-        begun, text = {**block, "input": {}}, json.dumps(block["input"])
+        begun = {**block, "input": {}}
+        text = json.dumps(block["input"])
         deltas = [{"type": "input_json_delta", "partial_json": part} for part in ("", text[:7], text[7:])]
     elif block["type"] == "thinking":
         begun = {"type": "thinking", "thinking": "", "signature": ""}
@@ -128,16 +125,16 @@ class GoogleNative:
 
     def refuse(self, body: dict[str, JSON]) -> Reply | None:
         complaint = self.find_fault(body)
-        return (
-            Reply(json.dumps({"error": {"code": 400, "message": complaint}}).encode(), status=400)
-            if complaint
-            else None
-        )
+        if not complaint:
+            return None
+        error = {"error": {"code": 400, "message": complaint}}
+        return Reply(json.dumps(error).encode(), status=400)
 
     def find_fault(self, body: dict[str, JSON]) -> str:
         contents = body["contents"]
         roles = [content["role"] for content in contents]
-        if roles != [("user", "model")[place % 2] for place in range(len(roles))] or roles[-1] != "user":
+        in_turns = [("user", "model")[place % 2] for place in range(len(roles))]
+        if roles != in_turns or roles[-1] != "user":
             return "roles must alternate between user and model"
         open_calls: list[str] = []
         for content in contents:
@@ -157,16 +154,14 @@ class GoogleNative:
         if act.fault:
             return self.faults[act.fault]
         if act.refusal:
-            answers: list[JSON] = [
-                {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 11}}
-            ]
+            blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 11}}
+            answers: list[JSON] = [blocked]
         else:
             answers = self.candidates(act, is_streamed=is_streamed)
         if not is_streamed:
             return Reply(json.dumps(answers[0]).encode())
-        return Reply(
-            b"".join(b"data: " + json.dumps(one).encode() + b"\r\n\r\n" for one in answers), "text/event-stream"
-        )
+        lines = [f"data: {json.dumps(answer)}\r\n\r\n" for answer in answers]
+        return Reply("".join(lines).encode(), "text/event-stream")
 
     def candidates(self, act: Act, *, is_streamed: bool) -> list[JSON]:
         parts: list[JSON] = [{"text": act.reasoning, "thought": True}] if act.reasoning else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, drop_unset, new_key, segment
 from .collections import AsyncVersioned
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .. import types
 
 WAIT_S = 60.0
-ROOM_S = 30.0  # the server answers a little after the wait
+# The server answers a little after the wait.
+ROOM_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,25 @@ class AsyncMessage:
     async def send(self, *, wait: float = WAIT_S) -> AsyncAnswer:
         """Wait for the reply, at most `wait` seconds. After that the run continues."""
         request = self._request({**self._body, "wait": wait}, timeout=wait + ROOM_S)
-        return self._answered(await self._transport.json(request))
+        body = await self._transport.json(request)
+        return self._build_answer(body)
 
     async def start(self) -> AsyncRun:
         """Return the run at once."""
         request = self._request(self._body, Prefer="respond-async")
-        answer = self._answered(await self._transport.json(request))
-        return answer.run
+        body = await self._transport.json(request)
+        return self._build_answer(body).run
 
     def stream(self) -> AsyncStream:
         """The run's events as they happen: `with message.stream() as events: for event in events: …`"""
-        return AsyncMessageStream(self._transport, self._request(self._body), self._conversation)
+        request = self._request(self._body)
+        return AsyncMessageStream(self._transport, request, self._conversation)
 
     def _request(self, body: dict[str, Any], *, timeout: float | None = None, **headers: str) -> Request:
         headers = {"Idempotency-Key": self.idempotency_key, **headers}
         return Request("POST", self._path, json=body, headers=headers, timeout=timeout)
 
-    def _answered(self, body: dict[str, Any]) -> AsyncAnswer:
+    def _build_answer(self, body: dict[str, Any]) -> AsyncAnswer:
         if self._conversation is not None:
             self._conversation.session = body["session"]
         run = AsyncRun(self._transport, body["run"])
@@ -131,7 +134,8 @@ class AsyncAgent:
         return self.conversation(session).message(message, **more)
 
     def conversation(self, session: str | None = None) -> AsyncConversation:
-        return AsyncConversation(self._transport, f"agents/{segment(self.name)}/messages", session)
+        path = f"agents/{segment(self.name)}/messages"
+        return AsyncConversation(self._transport, path, session)
 
 
 class AsyncAgents(AsyncVersioned["types.Agent", "types.AgentRequest", "types.PatchedAgentRequest"]):
@@ -139,4 +143,5 @@ class AsyncAgents(AsyncVersioned["types.Agent", "types.AgentRequest", "types.Pat
 
     async def grants(self, name: str) -> list[types.Grant]:
         """The tools that the draft may use."""
-        return cast("list[types.Grant]", await self._call("GET", name, "grants/"))
+        grants: list[types.Grant] = await self._call("GET", name, "grants/")
+        return grants

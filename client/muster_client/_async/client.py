@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -42,8 +42,9 @@ class AsyncMuster:
         max_retries: int = 3,
         http: httpx.AsyncClient | None = None,
     ) -> None:
+        server = settings(url, api_key)
         retries = Retries(limit=max_retries)
-        self._transport = AsyncTransport(settings(url, api_key), timeout=timeout, retries=retries, http=http)
+        self._transport = AsyncTransport(server, timeout=timeout, retries=retries, http=http)
 
     @property
     def url(self) -> str:
@@ -80,7 +81,8 @@ class AsyncMuster:
     async def route(self, message: str, *, session: str | None = None) -> types.Route:
         """Which agent would get this message, and why."""
         request = Request("POST", "messages/route", json=drop_unset(message=message, session=session))
-        return cast("types.Route", await self._transport.json(request))
+        route: types.Route = await self._transport.json(request)
+        return route
 
     # Rows
 
@@ -164,12 +166,16 @@ class AsyncMuster:
 
     async def me(self) -> types.Me:
         """Who the key belongs to, and its scopes."""
-        return cast("types.Me", await self._transport.json(Request("GET", "me")))
+        me: types.Me = await self._transport.json(Request("GET", "me"))
+        return me
 
     async def usage(self, **filters: Any) -> types.UsageTable:
         """Tokens and cost of your runs."""
-        return cast("types.UsageTable", await self._transport.json(Request("GET", "usage/", params=filters)))
+        request = Request("GET", "usage/", params=filters)
+        usage: types.UsageTable = await self._transport.json(request)
+        return usage
 
     async def request(self, method: str, path: str, *, json: Any = None, **params: Any) -> Any:
         """Any endpoint: `path` is relative to `/api/v1/`. Retries and errors are as everywhere."""
-        return await self._transport.json(Request(method.upper(), path.lstrip("/"), params=params, json=json))
+        request = Request(method.upper(), path.lstrip("/"), params=params, json=json)
+        return await self._transport.json(request)

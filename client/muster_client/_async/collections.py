@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..requests import Request, segment
-from .pages import AsyncPages, as_it_is
+from ..requests import Request, drop_unset, segment
+from .pages import AsyncPages, keep_row
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ class AsyncReadable(Generic[Row]):
     """A list, and one row of it. Rows are dictionaries with the fields of the API's documents."""
 
     def __init__(self, transport: AsyncTransport, path: str) -> None:
-        self._transport, self._path = transport, path
+        self._transport = transport
+        self._path = path
 
     def list(self, **filters: Any) -> AsyncPages[Row]:
         """`limit` is the size of a page. An unknown filter is refused (InvalidError)."""
-        return AsyncPages(self._transport, f"{self._path}/", filters, as_it_is)
+        return AsyncPages(self._transport, f"{self._path}/", filters, keep_row)
 
     async def get(self, key: str | int) -> Row:
-        return cast(Row, await self._call("GET", key))
+        row: Row = await self._call("GET", key)
+        return row
 
     async def _call(self, method: str, key: str | int, *more: str, json: Any = None, **params: Any) -> Any:
         """A request to a row, or to what stands below it."""
@@ -36,6 +38,8 @@ class AsyncReadable(Generic[Row]):
 
 
 class AsyncDeletable(AsyncReadable[Row]):
+    """Rows that can be deleted, and are made in another way."""
+
     async def delete(self, key: str | int) -> None:
         await self._call("DELETE", key)
 
@@ -44,17 +48,23 @@ class AsyncCollection(AsyncDeletable[Row], Generic[Row, New, Changes]):
     """Rows that can be created and changed."""
 
     async def create(self, row: New) -> Row:
-        return cast(Row, await self._transport.json(Request("POST", f"{self._path}/", json=row)))
+        request = Request("POST", f"{self._path}/", json=row)
+        created: Row = await self._transport.json(request)
+        return created
 
     async def update(self, key: str | int, changes: Changes) -> Row:
         """Change these fields and keep the others."""
-        return cast(Row, await self._call("PATCH", key, json=changes))
+        row: Row = await self._call("PATCH", key, json=changes)
+        return row
 
 
 class AsyncReplaceable(AsyncCollection[Row, New, Changes], Generic[Row, New, Changes]):
+    """Rows of which all fields can be given at once."""
+
     async def replace(self, key: str | int, row: New) -> Row:
         """Give the row these fields; those that are left out get their defaults."""
-        return cast(Row, await self._call("PUT", key, json=row))
+        replaced: Row = await self._call("PUT", key, json=row)
+        return replaced
 
 
 class AsyncVersioned(AsyncReplaceable[Row, New, Changes], Generic[Row, New, Changes]):
@@ -62,16 +72,23 @@ class AsyncVersioned(AsyncReplaceable[Row, New, Changes], Generic[Row, New, Chan
 
     async def publish(self, name: str, *, note: str = "") -> types.Published:
         """Make the working row live. Equal content gives the same version again."""
-        return cast("types.Published", await self._call("POST", name, "publish", json={"note": note} if note else {}))
+        body = drop_unset(note=note or None)
+        version: types.Published = await self._call("POST", name, "publish", json=body)
+        return version
 
     async def rollback(self, name: str, version: int) -> types.Published:
         """Make an earlier version live again."""
-        return cast("types.Published", await self._call("POST", name, "rollback", json={"version": version}))
+        body = {"version": version}
+        published: types.Published = await self._call("POST", name, "rollback", json=body)
+        return published
 
     def versions(self, name: str) -> AsyncPages[types.Version]:
         """Newest first."""
-        return AsyncPages(self._transport, f"{self._path}/{segment(name)}/versions/", {}, as_it_is)
+        path = f"{self._path}/{segment(name)}/versions/"
+        return AsyncPages(self._transport, path, {}, keep_row)
 
     async def diff(self, name: str, old: int, new: int) -> types.Diff:
         """What changed between two versions."""
-        return cast("types.Diff", await self._call("GET", name, "diff", **{"from": old, "to": new}))
+        params = {"from": old, "to": new}
+        difference: types.Diff = await self._call("GET", name, "diff", **params)
+        return difference

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..requests import Request, drop_unset
 from .transport import AsyncTransport
@@ -17,15 +17,20 @@ class AsyncDefinitions:
 
     async def export(self, *, kind: str | None = None) -> str:
         """Your own rows as YAML documents. Secrets are never included."""
-        body = await self._transport.json(Request("GET", "definitions/", params=drop_unset(kind=kind)))
+        params = drop_unset(kind=kind)
+        body = await self._transport.json(Request("GET", "definitions/", params=params))
         return str(body["yaml"])
 
     async def plan(self, yaml: str) -> list[types.PlannedChange]:
         """What `apply` would change. Nothing is stored."""
-        body = await self._transport.json(Request("POST", "definitions/plan", json={"yaml": yaml}))
-        return cast("list[types.PlannedChange]", body["changes"])
+        return await self._post("plan", yaml)
 
     async def apply(self, yaml: str) -> list[types.PlannedChange]:
         """Create and change rows as the documents say, and publish them: all of them or none."""
-        body = await self._transport.json(Request("POST", "definitions/apply", json={"yaml": yaml}))
-        return cast("list[types.PlannedChange]", body["changes"])
+        return await self._post("apply", yaml)
+
+    async def _post(self, verb: str, yaml: str) -> list[types.PlannedChange]:
+        request = Request("POST", f"definitions/{verb}", json={"yaml": yaml})
+        body = await self._transport.json(request)
+        changes: list[types.PlannedChange] = body["changes"]
+        return changes

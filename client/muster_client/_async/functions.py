@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, drop_unset, new_key, segment
 from .collections import AsyncVersioned
-from .pages import AsyncPages, as_it_is
+from .pages import AsyncPages, keep_row
 from .runs import AsyncRun
 
 if TYPE_CHECKING:
@@ -19,28 +19,37 @@ class AsyncFunctions(AsyncVersioned["types.Function", "types.FunctionRequest", "
 
     async def validate(self, draft: types.DraftRequest) -> types.Validated:
         """The problems of a source, each with its line. Nothing is stored."""
-        return cast("types.Validated", await self._transport.json(Request("POST", "functions/validate", json=draft)))
+        request = Request("POST", "functions/validate", json=draft)
+        verdict: types.Validated = await self._transport.json(request)
+        return verdict
 
     async def try_draft(self, draft: types.TryRequest) -> types.Executed:
         """Run a draft once in the sandbox. Nothing is stored."""
-        return cast("types.Executed", await self._transport.json(Request("POST", "functions/try", json=draft)))
+        request = Request("POST", "functions/try", json=draft)
+        execution: types.Executed = await self._transport.json(request)
+        return execution
 
     async def execute(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, version: int | None = None
     ) -> types.Executed:
         """Run the live version. A function that fails is an answer with `status` and `error`."""
         body = drop_unset(arguments=dict(arguments or {}), version=version)
-        return cast("types.Executed", await self._call("POST", name, "execute", json=body))
+        execution: types.Executed = await self._call("POST", name, "execute", json=body)
+        return execution
 
     async def run_tests(self, name: str, *, version: int | None = None) -> types.Verdicts:
         """Run the stored tests against the draft, or against a version."""
-        return cast("types.Verdicts", await self._call("POST", name, "tests", "run", json=drop_unset(version=version)))
+        body = drop_unset(version=version)
+        verdicts: types.Verdicts = await self._call("POST", name, "tests", "run", json=body)
+        return verdicts
 
     def tests(self, name: str) -> AsyncPages[types.FunctionTest]:
-        return AsyncPages(self._transport, f"functions/{segment(name)}/tests/", {}, as_it_is)
+        path = f"functions/{segment(name)}/tests/"
+        return AsyncPages(self._transport, path, {}, keep_row)
 
     async def add_test(self, name: str, test: types.FunctionTestRequest) -> types.FunctionTest:
-        return cast("types.FunctionTest", await self._call("POST", name, "tests/", json=test))
+        stored: types.FunctionTest = await self._call("POST", name, "tests/", json=test)
+        return stored
 
 
 class AsyncChains(AsyncVersioned["types.Chain", "types.ChainRequest", "types.PatchedChainRequest"]):
@@ -60,4 +69,5 @@ class AsyncChains(AsyncVersioned["types.Chain", "types.ChainRequest", "types.Pat
         headers = {"Idempotency-Key": idempotency_key or new_key(), "Prefer": "respond-async"}
         body = drop_unset(input=input, version=version, metadata=metadata, timeout=timeout)
         request = Request("POST", f"chains/{segment(name)}/runs", json=body, headers=headers)
-        return AsyncRun(self._transport, await self._transport.json(request))
+        data = await self._transport.json(request)
+        return AsyncRun(self._transport, data)

@@ -17,14 +17,18 @@ class AsyncPages(Generic[Row]):
     def __init__(
         self, transport: AsyncTransport, path: str, params: Mapping[str, Any], build: Callable[[Any], Row]
     ) -> None:
-        self._transport, self._path, self._params, self._made = transport, path, params, build
+        self._transport = transport
+        self._path = path
+        self._params = params
+        self._build = build
 
     async def __aiter__(self) -> AsyncIterator[Row]:
         params: Mapping[str, Any] | None = self._params
         while params is not None:
-            body = await self._transport.json(Request("GET", self._path, params={**self._params, **params}))
+            request = Request("GET", self._path, params={**self._params, **params})
+            body = await self._transport.json(request)
             for row in body["results"]:
-                yield self._made(row)
+                yield self._build(row)
             params = next_params(body.get("next"))
 
     async def take(self, count: int) -> list[Row]:
@@ -39,5 +43,6 @@ class AsyncPages(Generic[Row]):
         return rows
 
 
-def as_it_is(row: Any) -> Any:
+def keep_row(row: Any) -> Any:
+    """What builds a row that stays a dictionary."""
     return row

@@ -54,7 +54,8 @@ class AsyncApproval:
 
     async def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> AsyncApproval:
         body = drop_unset(decision=decision, arguments=arguments, note=note or None)
-        self.data = await self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
+        request = Request("POST", f"approvals/{segment(self.id)}", json=body)
+        self.data = await self._transport.json(request)
         return self
 
 
@@ -64,12 +65,14 @@ class AsyncApprovals:
 
     def list(self, **filters: Any) -> AsyncPages[AsyncApproval]:
         """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
-        return AsyncPages(self._transport, "approvals/", filters, self._made)
+        return AsyncPages(self._transport, "approvals/", filters, self._build)
 
     async def get(self, id: str) -> AsyncApproval:
-        return self._made(await self._transport.json(Request("GET", f"approvals/{segment(id)}")))
+        request = Request("GET", f"approvals/{segment(id)}")
+        data = await self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.Approval) -> AsyncApproval:
+    def _build(self, data: types.Approval) -> AsyncApproval:
         return AsyncApproval(self._transport, data)
 
 
@@ -128,7 +131,8 @@ class AsyncInputRequest:
         return await self._close({"decline": True})
 
     async def _close(self, body: dict[str, Any]) -> AsyncInputRequest:
-        self.data = await self._transport.json(Request("POST", f"inputs/{segment(self.id)}", json=body))
+        request = Request("POST", f"inputs/{segment(self.id)}", json=body)
+        self.data = await self._transport.json(request)
         return self
 
 
@@ -138,10 +142,12 @@ class AsyncInputRequests:
 
     def list(self, **filters: Any) -> AsyncPages[AsyncInputRequest]:
         """The open ones. Filters are `run`, `kind` and `status`, which also lists closed ones."""
-        return AsyncPages(self._transport, "inputs/", filters, self._made)
+        return AsyncPages(self._transport, "inputs/", filters, self._build)
 
     async def get(self, id: str) -> AsyncInputRequest:
-        return self._made(await self._transport.json(Request("GET", f"inputs/{segment(id)}")))
+        request = Request("GET", f"inputs/{segment(id)}")
+        data = await self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.InputRequest) -> AsyncInputRequest:
+    def _build(self, data: types.InputRequest) -> AsyncInputRequest:
         return AsyncInputRequest(self._transport, data)

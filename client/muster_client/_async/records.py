@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, segment
-from .pages import AsyncPages, as_it_is
+from .pages import AsyncPages, keep_row
 from .transport import AsyncTransport
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class AsyncRecords:
     def list(self, kind: str = "", **filters: Any) -> AsyncPages[types.Record]:
         """Records of one kind, or of all; `waiting=True` lists what waits for a decision."""
         path = f"records/{segment(kind)}/" if kind else "records/"
-        return AsyncPages(self._transport, path, filters, as_it_is)
+        return AsyncPages(self._transport, path, filters, keep_row)
 
     async def get(self, kind: str, id: str) -> types.Record:
         return await self._call("GET", kind, id)
@@ -41,4 +41,5 @@ class AsyncRecords:
 
     async def _call(self, method: str, *path: str, json: Any = None) -> types.Record:
         place = "/".join(["records", *map(segment, path)])
-        return cast("types.Record", await self._transport.json(Request(method, place, json=json)))
+        record: types.Record = await self._transport.json(Request(method, place, json=json))
+        return record

@@ -10,7 +10,7 @@ import anyio
 from ..errors import APITimeoutError
 from ..events import Event
 from ..requests import Request, drop_unset, new_key, segment
-from .pages import AsyncPages, as_it_is
+from .pages import AsyncPages, keep_row
 from .questions import AsyncApproval, AsyncApprovals, AsyncInputRequest, AsyncInputRequests
 from .stream import AsyncStream
 from .transport import AsyncTransport
@@ -18,7 +18,8 @@ from .transport import AsyncTransport
 if TYPE_CHECKING:
     from .. import types
 
-FROM_NOW_ON = 999_999_999  # a cursor beyond the last event
+# A cursor beyond the last event.
+FROM_NOW_ON = 999_999_999
 
 
 class AsyncRun:
@@ -68,7 +69,7 @@ class AsyncRun:
 
     async def cancel(self, reason: str = "") -> AsyncRun:
         """Stop it and its children. ConflictError if it has ended."""
-        body = {"reason": reason} if reason else {}
+        body = drop_unset(reason=reason or None)
         self.data = await self._transport.json(Request("POST", self._path("cancel"), json=body))
         return self
 
@@ -86,11 +87,13 @@ class AsyncRun:
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         body = drop_unset(step=step, input=input, live=live)
         request = Request("POST", self._path("retry"), json=body, headers=headers)
-        return AsyncRun(self._transport, await self._transport.json(request))
+        data = await self._transport.json(request)
+        return AsyncRun(self._transport, data)
 
     def stream(self, *, after: int = 0) -> AsyncStream:
         """Events after this number as they happen, until the run has ended."""
-        request = Request("GET", self._path("stream"), params={"after": after} if after else {})
+        params = drop_unset(after=after or None)
+        request = Request("GET", self._path("stream"), params=params)
         return AsyncStream(self._transport, request, run=self.id, after=after)
 
     async def wait(self, timeout: float | None = None) -> AsyncRun:
@@ -105,6 +108,7 @@ class AsyncRun:
         return await self.refresh()
 
     async def _poll(self, until: float) -> AsyncRun:
+        # The row is read more and more seldom: who waits for a minute can wait for two seconds more.
         pause = 0.1
         while not (await self.refresh()).is_finished:
             remaining_s = until - time.monotonic()
@@ -116,17 +120,18 @@ class AsyncRun:
 
     def events(self, *, after: int = 0) -> AsyncPages[Event]:
         """The stored events so far."""
-        return AsyncPages(self._transport, self._path("events"), {"after": after} if after else {}, Event.of)
+        params = drop_unset(after=after or None)
+        return AsyncPages(self._transport, self._path("events"), params, Event.of)
 
     def tool_calls(self) -> AsyncPages[types.ToolCall]:
-        return AsyncPages(self._transport, self._path("tool-calls/"), {}, as_it_is)
+        return AsyncPages(self._transport, self._path("tool-calls/"), {}, keep_row)
 
     def children(self) -> AsyncPages[AsyncRun]:
-        return AsyncPages(self._transport, self._path("children/"), {}, self._other)
+        return AsyncPages(self._transport, self._path("children/"), {}, self._build_child)
 
     def steps(self) -> AsyncPages[types.StepRun]:
         """The steps of a chain's run."""
-        return AsyncPages(self._transport, self._path("steps/"), {}, as_it_is)
+        return AsyncPages(self._transport, self._path("steps/"), {}, keep_row)
 
     def approvals(self) -> AsyncPages[AsyncApproval]:
         """What it waits for a person to decide."""
@@ -136,7 +141,7 @@ class AsyncRun:
         """What it asks: answers to questions, and results of tools that the caller executes."""
         return AsyncInputRequests(self._transport).list(run=self.id)
 
-    def _other(self, data: types.Run) -> AsyncRun:
+    def _build_child(self, data: types.Run) -> AsyncRun:
         return AsyncRun(self._transport, data)
 
     def _path(self, *more: str) -> str:
@@ -149,10 +154,12 @@ class AsyncRuns:
 
     def list(self, **filters: Any) -> AsyncPages[AsyncRun]:
         """Newest first. Filters are fields such as `agent`, `chain`, `status`, `session`."""
-        return AsyncPages(self._transport, "runs/", filters, self._made)
+        return AsyncPages(self._transport, "runs/", filters, self._build)
 
     async def get(self, id: str) -> AsyncRun:
-        return self._made(await self._transport.json(Request("GET", f"runs/{segment(id)}")))
+        request = Request("GET", f"runs/{segment(id)}")
+        data = await self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.Run) -> AsyncRun:
+    def _build(self, data: types.Run) -> AsyncRun:
         return AsyncRun(self._transport, data)

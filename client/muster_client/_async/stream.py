@@ -68,6 +68,7 @@ class AsyncStream:
                     yield event
                     if event.is_last:
                         return
+            # Only cuts in a row count: a line that brings something is good.
             cuts = cuts + 1 if mark == self._position.mark else 1
             await self._resume(cuts)
 
@@ -107,11 +108,13 @@ class AsyncStream:
         try:
             response = await self._transport.open_stream(request)
         except APIError:
+            # The server is there and refuses, for example because the key was revoked: that is no cut.
             raise
         except Exception as error:
             raise StreamCutError(f"The event stream broke: {error} The run goes on.", run=self.run) from error
         self._response = response
-        if response.status_code == 204:  # every event was read, and yet not the last one: read it as a row
+        # Every event was read, and yet not the last one: read it as a row.
+        if response.status_code == 204:
             await self._finish()
 
     async def _finish(self) -> None:

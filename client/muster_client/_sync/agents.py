@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, drop_unset, new_key, segment
 from .collections import Versioned
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .. import types
 
 WAIT_S = 60.0
-ROOM_S = 30.0  # the server answers a little after the wait
+# The server answers a little after the wait.
+ROOM_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,25 @@ class Message:
     def send(self, *, wait: float = WAIT_S) -> Answer:
         """Wait for the reply, at most `wait` seconds. After that the run continues."""
         request = self._request({**self._body, "wait": wait}, timeout=wait + ROOM_S)
-        return self._answered(self._transport.json(request))
+        body = self._transport.json(request)
+        return self._build_answer(body)
 
     def start(self) -> Run:
         """Return the run at once."""
         request = self._request(self._body, Prefer="respond-async")
-        answer = self._answered(self._transport.json(request))
-        return answer.run
+        body = self._transport.json(request)
+        return self._build_answer(body).run
 
     def stream(self) -> Stream:
         """The run's events as they happen: `with message.stream() as events: for event in events: …`"""
-        return MessageStream(self._transport, self._request(self._body), self._conversation)
+        request = self._request(self._body)
+        return MessageStream(self._transport, request, self._conversation)
 
     def _request(self, body: dict[str, Any], *, timeout: float | None = None, **headers: str) -> Request:
         headers = {"Idempotency-Key": self.idempotency_key, **headers}
         return Request("POST", self._path, json=body, headers=headers, timeout=timeout)
 
-    def _answered(self, body: dict[str, Any]) -> Answer:
+    def _build_answer(self, body: dict[str, Any]) -> Answer:
         if self._conversation is not None:
             self._conversation.session = body["session"]
         run = Run(self._transport, body["run"])
@@ -132,7 +135,8 @@ class Agent:
         return self.conversation(session).message(message, **more)
 
     def conversation(self, session: str | None = None) -> Conversation:
-        return Conversation(self._transport, f"agents/{segment(self.name)}/messages", session)
+        path = f"agents/{segment(self.name)}/messages"
+        return Conversation(self._transport, path, session)
 
 
 class Agents(Versioned["types.Agent", "types.AgentRequest", "types.PatchedAgentRequest"]):
@@ -140,4 +144,5 @@ class Agents(Versioned["types.Agent", "types.AgentRequest", "types.PatchedAgentR
 
     def grants(self, name: str) -> list[types.Grant]:
         """The tools that the draft may use."""
-        return cast("list[types.Grant]", self._call("GET", name, "grants/"))
+        grants: list[types.Grant] = self._call("GET", name, "grants/")
+        return grants

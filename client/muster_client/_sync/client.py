@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -43,8 +43,9 @@ class Muster:
         max_retries: int = 3,
         http: httpx.Client | None = None,
     ) -> None:
+        server = settings(url, api_key)
         retries = Retries(limit=max_retries)
-        self._transport = Transport(settings(url, api_key), timeout=timeout, retries=retries, http=http)
+        self._transport = Transport(server, timeout=timeout, retries=retries, http=http)
 
     @property
     def url(self) -> str:
@@ -81,7 +82,8 @@ class Muster:
     def route(self, message: str, *, session: str | None = None) -> types.Route:
         """Which agent would get this message, and why."""
         request = Request("POST", "messages/route", json=drop_unset(message=message, session=session))
-        return cast("types.Route", self._transport.json(request))
+        route: types.Route = self._transport.json(request)
+        return route
 
     # Rows
 
@@ -165,12 +167,16 @@ class Muster:
 
     def me(self) -> types.Me:
         """Who the key belongs to, and its scopes."""
-        return cast("types.Me", self._transport.json(Request("GET", "me")))
+        me: types.Me = self._transport.json(Request("GET", "me"))
+        return me
 
     def usage(self, **filters: Any) -> types.UsageTable:
         """Tokens and cost of your runs."""
-        return cast("types.UsageTable", self._transport.json(Request("GET", "usage/", params=filters)))
+        request = Request("GET", "usage/", params=filters)
+        usage: types.UsageTable = self._transport.json(request)
+        return usage
 
     def request(self, method: str, path: str, *, json: Any = None, **params: Any) -> Any:
         """Any endpoint: `path` is relative to `/api/v1/`. Retries and errors are as everywhere."""
-        return self._transport.json(Request(method.upper(), path.lstrip("/"), params=params, json=json))
+        request = Request(method.upper(), path.lstrip("/"), params=params, json=json)
+        return self._transport.json(request)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..requests import Request, segment
-from .pages import Pages, as_it_is
+from ..requests import Request, drop_unset, segment
+from .pages import Pages, keep_row
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -21,14 +21,16 @@ class Readable(Generic[Row]):
     """A list, and one row of it. Rows are dictionaries with the fields of the API's documents."""
 
     def __init__(self, transport: Transport, path: str) -> None:
-        self._transport, self._path = transport, path
+        self._transport = transport
+        self._path = path
 
     def list(self, **filters: Any) -> Pages[Row]:
         """`limit` is the size of a page. An unknown filter is refused (InvalidError)."""
-        return Pages(self._transport, f"{self._path}/", filters, as_it_is)
+        return Pages(self._transport, f"{self._path}/", filters, keep_row)
 
     def get(self, key: str | int) -> Row:
-        return cast(Row, self._call("GET", key))
+        row: Row = self._call("GET", key)
+        return row
 
     def _call(self, method: str, key: str | int, *more: str, json: Any = None, **params: Any) -> Any:
         """A request to a row, or to what stands below it."""
@@ -37,6 +39,8 @@ class Readable(Generic[Row]):
 
 
 class Deletable(Readable[Row]):
+    """Rows that can be deleted, and are made in another way."""
+
     def delete(self, key: str | int) -> None:
         self._call("DELETE", key)
 
@@ -45,17 +49,23 @@ class Collection(Deletable[Row], Generic[Row, New, Changes]):
     """Rows that can be created and changed."""
 
     def create(self, row: New) -> Row:
-        return cast(Row, self._transport.json(Request("POST", f"{self._path}/", json=row)))
+        request = Request("POST", f"{self._path}/", json=row)
+        created: Row = self._transport.json(request)
+        return created
 
     def update(self, key: str | int, changes: Changes) -> Row:
         """Change these fields and keep the others."""
-        return cast(Row, self._call("PATCH", key, json=changes))
+        row: Row = self._call("PATCH", key, json=changes)
+        return row
 
 
 class Replaceable(Collection[Row, New, Changes], Generic[Row, New, Changes]):
+    """Rows of which all fields can be given at once."""
+
     def replace(self, key: str | int, row: New) -> Row:
         """Give the row these fields; those that are left out get their defaults."""
-        return cast(Row, self._call("PUT", key, json=row))
+        replaced: Row = self._call("PUT", key, json=row)
+        return replaced
 
 
 class Versioned(Replaceable[Row, New, Changes], Generic[Row, New, Changes]):
@@ -63,16 +73,23 @@ class Versioned(Replaceable[Row, New, Changes], Generic[Row, New, Changes]):
 
     def publish(self, name: str, *, note: str = "") -> types.Published:
         """Make the working row live. Equal content gives the same version again."""
-        return cast("types.Published", self._call("POST", name, "publish", json={"note": note} if note else {}))
+        body = drop_unset(note=note or None)
+        version: types.Published = self._call("POST", name, "publish", json=body)
+        return version
 
     def rollback(self, name: str, version: int) -> types.Published:
         """Make an earlier version live again."""
-        return cast("types.Published", self._call("POST", name, "rollback", json={"version": version}))
+        body = {"version": version}
+        published: types.Published = self._call("POST", name, "rollback", json=body)
+        return published
 
     def versions(self, name: str) -> Pages[types.Version]:
         """Newest first."""
-        return Pages(self._transport, f"{self._path}/{segment(name)}/versions/", {}, as_it_is)
+        path = f"{self._path}/{segment(name)}/versions/"
+        return Pages(self._transport, path, {}, keep_row)
 
     def diff(self, name: str, old: int, new: int) -> types.Diff:
         """What changed between two versions."""
-        return cast("types.Diff", self._call("GET", name, "diff", **{"from": old, "to": new}))
+        params = {"from": old, "to": new}
+        difference: types.Diff = self._call("GET", name, "diff", **params)
+        return difference

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..requests import Request, drop_unset
 from .transport import Transport
@@ -18,15 +18,20 @@ class Definitions:
 
     def export(self, *, kind: str | None = None) -> str:
         """Your own rows as YAML documents. Secrets are never included."""
-        body = self._transport.json(Request("GET", "definitions/", params=drop_unset(kind=kind)))
+        params = drop_unset(kind=kind)
+        body = self._transport.json(Request("GET", "definitions/", params=params))
         return str(body["yaml"])
 
     def plan(self, yaml: str) -> list[types.PlannedChange]:
         """What `apply` would change. Nothing is stored."""
-        body = self._transport.json(Request("POST", "definitions/plan", json={"yaml": yaml}))
-        return cast("list[types.PlannedChange]", body["changes"])
+        return self._post("plan", yaml)
 
     def apply(self, yaml: str) -> list[types.PlannedChange]:
         """Create and change rows as the documents say, and publish them: all of them or none."""
-        body = self._transport.json(Request("POST", "definitions/apply", json={"yaml": yaml}))
-        return cast("list[types.PlannedChange]", body["changes"])
+        return self._post("apply", yaml)
+
+    def _post(self, verb: str, yaml: str) -> list[types.PlannedChange]:
+        request = Request("POST", f"definitions/{verb}", json={"yaml": yaml})
+        body = self._transport.json(request)
+        changes: list[types.PlannedChange] = body["changes"]
+        return changes

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, drop_unset, new_key, segment
 from .collections import Versioned
-from .pages import Pages, as_it_is
+from .pages import Pages, keep_row
 from .runs import Run
 
 if TYPE_CHECKING:
@@ -20,28 +20,37 @@ class Functions(Versioned["types.Function", "types.FunctionRequest", "types.Patc
 
     def validate(self, draft: types.DraftRequest) -> types.Validated:
         """The problems of a source, each with its line. Nothing is stored."""
-        return cast("types.Validated", self._transport.json(Request("POST", "functions/validate", json=draft)))
+        request = Request("POST", "functions/validate", json=draft)
+        verdict: types.Validated = self._transport.json(request)
+        return verdict
 
     def try_draft(self, draft: types.TryRequest) -> types.Executed:
         """Run a draft once in the sandbox. Nothing is stored."""
-        return cast("types.Executed", self._transport.json(Request("POST", "functions/try", json=draft)))
+        request = Request("POST", "functions/try", json=draft)
+        execution: types.Executed = self._transport.json(request)
+        return execution
 
     def execute(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, version: int | None = None
     ) -> types.Executed:
         """Run the live version. A function that fails is an answer with `status` and `error`."""
         body = drop_unset(arguments=dict(arguments or {}), version=version)
-        return cast("types.Executed", self._call("POST", name, "execute", json=body))
+        execution: types.Executed = self._call("POST", name, "execute", json=body)
+        return execution
 
     def run_tests(self, name: str, *, version: int | None = None) -> types.Verdicts:
         """Run the stored tests against the draft, or against a version."""
-        return cast("types.Verdicts", self._call("POST", name, "tests", "run", json=drop_unset(version=version)))
+        body = drop_unset(version=version)
+        verdicts: types.Verdicts = self._call("POST", name, "tests", "run", json=body)
+        return verdicts
 
     def tests(self, name: str) -> Pages[types.FunctionTest]:
-        return Pages(self._transport, f"functions/{segment(name)}/tests/", {}, as_it_is)
+        path = f"functions/{segment(name)}/tests/"
+        return Pages(self._transport, path, {}, keep_row)
 
     def add_test(self, name: str, test: types.FunctionTestRequest) -> types.FunctionTest:
-        return cast("types.FunctionTest", self._call("POST", name, "tests/", json=test))
+        stored: types.FunctionTest = self._call("POST", name, "tests/", json=test)
+        return stored
 
 
 class Chains(Versioned["types.Chain", "types.ChainRequest", "types.PatchedChainRequest"]):
@@ -61,4 +70,5 @@ class Chains(Versioned["types.Chain", "types.ChainRequest", "types.PatchedChainR
         headers = {"Idempotency-Key": idempotency_key or new_key(), "Prefer": "respond-async"}
         body = drop_unset(input=input, version=version, metadata=metadata, timeout=timeout)
         request = Request("POST", f"chains/{segment(name)}/runs", json=body, headers=headers)
-        return Run(self._transport, self._transport.json(request))
+        data = self._transport.json(request)
+        return Run(self._transport, data)

@@ -55,7 +55,8 @@ class Approval:
 
     def _decide(self, decision: str, arguments: Mapping[str, Any] | None, note: str) -> Approval:
         body = drop_unset(decision=decision, arguments=arguments, note=note or None)
-        self.data = self._transport.json(Request("POST", f"approvals/{segment(self.id)}", json=body))
+        request = Request("POST", f"approvals/{segment(self.id)}", json=body)
+        self.data = self._transport.json(request)
         return self
 
 
@@ -65,12 +66,14 @@ class Approvals:
 
     def list(self, **filters: Any) -> Pages[Approval]:
         """The open ones. Filters are `run`, `tool` and `status`, which also lists decided ones."""
-        return Pages(self._transport, "approvals/", filters, self._made)
+        return Pages(self._transport, "approvals/", filters, self._build)
 
     def get(self, id: str) -> Approval:
-        return self._made(self._transport.json(Request("GET", f"approvals/{segment(id)}")))
+        request = Request("GET", f"approvals/{segment(id)}")
+        data = self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.Approval) -> Approval:
+    def _build(self, data: types.Approval) -> Approval:
         return Approval(self._transport, data)
 
 
@@ -129,7 +132,8 @@ class InputRequest:
         return self._close({"decline": True})
 
     def _close(self, body: dict[str, Any]) -> InputRequest:
-        self.data = self._transport.json(Request("POST", f"inputs/{segment(self.id)}", json=body))
+        request = Request("POST", f"inputs/{segment(self.id)}", json=body)
+        self.data = self._transport.json(request)
         return self
 
 
@@ -139,10 +143,12 @@ class InputRequests:
 
     def list(self, **filters: Any) -> Pages[InputRequest]:
         """The open ones. Filters are `run`, `kind` and `status`, which also lists closed ones."""
-        return Pages(self._transport, "inputs/", filters, self._made)
+        return Pages(self._transport, "inputs/", filters, self._build)
 
     def get(self, id: str) -> InputRequest:
-        return self._made(self._transport.json(Request("GET", f"inputs/{segment(id)}")))
+        request = Request("GET", f"inputs/{segment(id)}")
+        data = self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.InputRequest) -> InputRequest:
+    def _build(self, data: types.InputRequest) -> InputRequest:
         return InputRequest(self._transport, data)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..requests import Request, segment
-from .pages import Pages, as_it_is
+from .pages import Pages, keep_row
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Records:
     def list(self, kind: str = "", **filters: Any) -> Pages[types.Record]:
         """Records of one kind, or of all; `waiting=True` lists what waits for a decision."""
         path = f"records/{segment(kind)}/" if kind else "records/"
-        return Pages(self._transport, path, filters, as_it_is)
+        return Pages(self._transport, path, filters, keep_row)
 
     def get(self, kind: str, id: str) -> types.Record:
         return self._call("GET", kind, id)
@@ -42,4 +42,5 @@ class Records:
 
     def _call(self, method: str, *path: str, json: Any = None) -> types.Record:
         place = "/".join(["records", *map(segment, path)])
-        return cast("types.Record", self._transport.json(Request(method, place, json=json)))
+        record: types.Record = self._transport.json(Request(method, place, json=json))
+        return record

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import APITimeoutError
 from ..events import Event
 from ..requests import Request, drop_unset, new_key, segment
-from .pages import Pages, as_it_is
+from .pages import Pages, keep_row
 from .questions import Approval, Approvals, InputRequest, InputRequests
 from .stream import Stream
 from .transport import Transport
@@ -17,7 +17,8 @@ from .transport import Transport
 if TYPE_CHECKING:
     from .. import types
 
-FROM_NOW_ON = 999_999_999  # a cursor beyond the last event
+# A cursor beyond the last event.
+FROM_NOW_ON = 999_999_999
 
 
 class Run:
@@ -67,7 +68,7 @@ class Run:
 
     def cancel(self, reason: str = "") -> Run:
         """Stop it and its children. ConflictError if it has ended."""
-        body = {"reason": reason} if reason else {}
+        body = drop_unset(reason=reason or None)
         self.data = self._transport.json(Request("POST", self._path("cancel"), json=body))
         return self
 
@@ -85,11 +86,13 @@ class Run:
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         body = drop_unset(step=step, input=input, live=live)
         request = Request("POST", self._path("retry"), json=body, headers=headers)
-        return Run(self._transport, self._transport.json(request))
+        data = self._transport.json(request)
+        return Run(self._transport, data)
 
     def stream(self, *, after: int = 0) -> Stream:
         """Events after this number as they happen, until the run has ended."""
-        request = Request("GET", self._path("stream"), params={"after": after} if after else {})
+        params = drop_unset(after=after or None)
+        request = Request("GET", self._path("stream"), params=params)
         return Stream(self._transport, request, run=self.id, after=after)
 
     def wait(self, timeout: float | None = None) -> Run:
@@ -104,6 +107,7 @@ class Run:
         return self.refresh()
 
     def _poll(self, until: float) -> Run:
+        # The row is read more and more seldom: who waits for a minute can wait for two seconds more.
         pause = 0.1
         while not (self.refresh()).is_finished:
             remaining_s = until - time.monotonic()
@@ -115,17 +119,18 @@ class Run:
 
     def events(self, *, after: int = 0) -> Pages[Event]:
         """The stored events so far."""
-        return Pages(self._transport, self._path("events"), {"after": after} if after else {}, Event.of)
+        params = drop_unset(after=after or None)
+        return Pages(self._transport, self._path("events"), params, Event.of)
 
     def tool_calls(self) -> Pages[types.ToolCall]:
-        return Pages(self._transport, self._path("tool-calls/"), {}, as_it_is)
+        return Pages(self._transport, self._path("tool-calls/"), {}, keep_row)
 
     def children(self) -> Pages[Run]:
-        return Pages(self._transport, self._path("children/"), {}, self._other)
+        return Pages(self._transport, self._path("children/"), {}, self._build_child)
 
     def steps(self) -> Pages[types.StepRun]:
         """The steps of a chain's run."""
-        return Pages(self._transport, self._path("steps/"), {}, as_it_is)
+        return Pages(self._transport, self._path("steps/"), {}, keep_row)
 
     def approvals(self) -> Pages[Approval]:
         """What it waits for a person to decide."""
@@ -135,7 +140,7 @@ class Run:
         """What it asks: answers to questions, and results of tools that the caller executes."""
         return InputRequests(self._transport).list(run=self.id)
 
-    def _other(self, data: types.Run) -> Run:
+    def _build_child(self, data: types.Run) -> Run:
         return Run(self._transport, data)
 
     def _path(self, *more: str) -> str:
@@ -148,10 +153,12 @@ class Runs:
 
     def list(self, **filters: Any) -> Pages[Run]:
         """Newest first. Filters are fields such as `agent`, `chain`, `status`, `session`."""
-        return Pages(self._transport, "runs/", filters, self._made)
+        return Pages(self._transport, "runs/", filters, self._build)
 
     def get(self, id: str) -> Run:
-        return self._made(self._transport.json(Request("GET", f"runs/{segment(id)}")))
+        request = Request("GET", f"runs/{segment(id)}")
+        data = self._transport.json(request)
+        return self._build(data)
 
-    def _made(self, data: types.Run) -> Run:
+    def _build(self, data: types.Run) -> Run:
         return Run(self._transport, data)

@@ -15,7 +15,8 @@ from ..requests import Request
 from ..retries import Retries
 
 CONNECT_S = 10.0
-HEARTBEATS_S = 45.0  # the server sends one every 15 seconds
+# The server sends one every 15 seconds.
+HEARTBEATS_S = 45.0
 
 
 class Transport:
@@ -51,6 +52,7 @@ class Transport:
         return self.attempts(request, stream=True)
 
     def attempts(self, request: Request, *, stream: bool) -> httpx.Response:
+        """Send it, and again if it did not arrive or the server was busy, as `retries` allows."""
         attempt = 0
         while True:
             built = self.build(request, stream=stream)
@@ -58,6 +60,7 @@ class Transport:
                 response = self.http.send(built, stream=stream, follow_redirects=False)
                 if response.is_success:
                     return response
+                # A refusal is short, and its text says why.
                 response.read()
                 response.close()
             except httpx.TransportError as error:
@@ -66,16 +69,20 @@ class Transport:
                     raise self.unreachable(error) from error
             else:
                 if attempt and request.method == "DELETE" and response.status_code == 404:
-                    return response  # an earlier attempt deleted it, and its answer was lost
+                    # An earlier attempt deleted it, and its answer was lost.
+                    return response
                 status, headers = response.status_code, response.headers
                 pause = self.retries.after_answer(status, headers, attempt, repeatable=request.is_repeatable)
                 if pause is None:
-                    raise refusal(response)
+                    raise build_refusal(response)
             attempt += 1
             time.sleep(pause)
 
     def build(self, request: Request, *, stream: bool) -> httpx.Request:
-        read = HEARTBEATS_S if stream else (request.timeout or self.timeout)
+        wait = request.timeout or self.timeout
+        # A stream may last for hours, but it is never silent for long.
+        read = HEARTBEATS_S if stream else wait
+        # The key stands in each request and not in the pool, which the caller may share with other servers.
         return self.http.build_request(
             request.method,
             f"{self.settings.url}/api/v1/{request.path}",
@@ -98,7 +105,8 @@ class Transport:
         return APIConnectionError(f"{self.settings.url} cannot be reached: {error or type(error).__name__}.")
 
 
-def refusal(response: httpx.Response) -> APIError:
+def build_refusal(response: httpx.Response) -> APIError:
+    """The error for an answer; a proxy in between may have written it, which knows nothing of our JSON."""
     try:
         body = response.json()
     except ValueError:

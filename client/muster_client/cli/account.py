@@ -11,7 +11,9 @@ from click.shell_completion import get_completion_class
 from .. import config
 from .._sync.client import Muster
 from .app import App, json_option, pass_app
-from .output import as_json, note, say
+from .output import note, print_json, say
+
+SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
@@ -27,7 +29,7 @@ def login(app: App, url: str | None, allow_http: bool) -> None:
     address = url or app.url or click.prompt("Server", default="http://127.0.0.1:8000")
     is_terminal = sys.stdin.isatty()
     key = click.prompt("API key", hide_input=True) if is_terminal else sys.stdin.readline()
-    values = config.Settings(config.checked_url(address), config.checked_key(key))
+    values = config.Settings(config.check_url(address), config.check_key(key))
     if not values.api_key:
         raise click.UsageError("The API key is empty.")
     if values.is_exposed and not allow_http:
@@ -50,14 +52,15 @@ def whoami(app: App) -> None:
     """The server, the user, and the scopes of the key."""
     me = app.muster.me()
     if app.json:
-        as_json({"url": app.muster.url, **me})
+        print_json({"url": app.muster.url, **me})
         return
     say(f"{me['username']} at {app.muster.url}")
-    say(f"scopes: {' '.join(me.get('scopes') or ['all (login session)'])}")
+    scopes = me.get("scopes") or ["all (login session)"]
+    say(f"scopes: {' '.join(scopes)}")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), default=lambda: shell_in_use())
+@click.argument("shell", type=click.Choice(SHELLS), default=lambda: find_shell())
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
@@ -66,13 +69,15 @@ def completion(context: click.Context, shell: str) -> None:
     """
     program = context.find_root().command
     kind = get_completion_class(shell)
-    assert kind is not None  # click knows all three
+    # There is a class for each of SHELLS.
+    assert kind is not None
     click.echo(kind(program, {}, "muster", "_MUSTER_COMPLETE").source())
 
 
-def shell_in_use() -> str:
+def find_shell() -> str:
+    """The shell of the person who calls, if there is a script for it."""
     name = os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119
-    return name if name in ("bash", "zsh", "fish") else "bash"
+    return name if name in SHELLS else "bash"
 
 
 COMMANDS = (login, logout, whoami, completion)

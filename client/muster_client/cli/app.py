@@ -44,7 +44,8 @@ def json_option(command: Command) -> Command:
             context.ensure_object(App).json = True
 
     words = "Print JSON: one value, or one a line where there are many over time."
-    return click.option("--json", is_flag=True, expose_value=False, callback=remember, help=words)(command)
+    add_option = click.option("--json", is_flag=True, expose_value=False, callback=remember, help=words)
+    return add_option(command)
 
 
 class JsonText(ParamType):

@@ -40,17 +40,26 @@ def chat(
     one, each line is a message and Ctrl-D ends. The reply goes to standard output, tool calls and
     questions to standard error.
     """
-    talk = app.muster.conversation(session) if agent == "-" else app.muster.agent(agent).conversation(session)
+    talk = open_conversation(app, agent, session)
     watcher = Watcher(app.muster, json=app.json, is_quiet=quiet, cancels=cancel_on_interrupt)
-    text = " ".join(message) if message else (None if sys.stdin.isatty() else sys.stdin.read())
-    if text is not None:
-        stop(send(talk, watcher, with_files(text, files), version))
-        return
-    converse(talk, watcher, agent, version)
+    if message:
+        stop(send(talk, watcher, join_files(" ".join(message), files), version))
+    elif not sys.stdin.isatty():
+        stop(send(talk, watcher, join_files(sys.stdin.read(), files), version))
+    else:
+        converse(talk, watcher, agent, version)
+
+
+def open_conversation(app: App, agent: str, session: str | None) -> Conversation:
+    if agent == "-":
+        return app.muster.conversation(session)
+    return app.muster.agent(agent).conversation(session)
 
 
 def send(talk: Conversation, watcher: Watcher, text: str, version: int | None) -> int:
-    return watcher.watch(talk.message(text, version=version).stream())
+    """The exit code."""
+    message = talk.message(text, version=version)
+    return watcher.watch(message.stream())
 
 
 def converse(talk: Conversation, watcher: Watcher, agent: str, version: int | None) -> None:
@@ -65,8 +74,11 @@ def converse(talk: Conversation, watcher: Watcher, agent: str, version: int | No
         note(f"\nTo continue: muster chat {agent} --session {talk.session}")
 
 
-def with_files(text: str, files: tuple[Path, ...]) -> str:
-    return "\n\n".join([text, *(f"{file.name}:\n{file.read_text()}" for file in files)])
+def join_files(text: str, files: tuple[Path, ...]) -> str:
+    parts = [text]
+    for file in files:
+        parts.append(f"{file.name}:\n{file.read_text()}")
+    return "\n\n".join(parts)
 
 
 COMMANDS = (chat,)

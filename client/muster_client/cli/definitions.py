@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .app import App, json_option, pass_app
-from .output import as_json, note, say
+from .output import note, print_json, say
 
 KINDS = ("provider", "function", "skill", "collection", "tool", "agent", "chain")
 
@@ -27,7 +27,7 @@ def apply(app: App, path: Path, plan: bool) -> None:
     text = read_definition_texts(path)
     changes = definitions.plan(text) if plan else definitions.apply(text)
     if app.json:
-        as_json(changes)
+        print_json(changes)
         return
     for one in changes:
         fields = f" ({', '.join(one['fields'])})" if one["fields"] else ""
@@ -42,7 +42,8 @@ def read_definition_texts(path: Path) -> str:
         return sys.stdin.read()
     if path.is_file():
         return path.read_text(encoding="utf-8")
-    files = sorted(file for file in path.rglob("*") if file.suffix in (".yaml", ".yml") and file.is_file())
+    named = [file for file in path.rglob("*") if file.suffix in (".yaml", ".yml")]
+    files = sorted(file for file in named if file.is_file())
     if not files:
         raise click.ClickException(f"{path} has no .yaml file.")
     return "\n---\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -37,7 +37,7 @@ from acp.schema import (
 )  # fmt: skip
 
 from .._async.client import AsyncMuster
-from .._async.pages import AsyncPages, as_it_is
+from .._async.pages import AsyncPages, keep_row
 from .._async.questions import AsyncInputRequest
 from .._async.stream import AsyncStream
 from .._version import __version__
@@ -52,7 +52,7 @@ from .updates import (
     replay_message,
     stop_reason,
 )
-from .watching import as_value
+from .watching import convert_answer
 
 # The mode in which the router chooses the agent.
 ROUTER = "-"
@@ -154,7 +154,7 @@ class Editor:
             raise RequestError(-32002, "There is no such session among your newest ones.", {"sessionId": session_id})
         talk = Talk(session_id, cwd, row.get("agent") or self.first_agent, session=row["id"])
         path = f"sessions/{row['id']}/messages/"
-        newest_first = await AsyncPages(self.muster._transport, path, {}, as_it_is).take(NEWEST)
+        newest_first = await AsyncPages(self.muster._transport, path, {}, keep_row).take(NEWEST)
         for message in reversed(newest_first):
             await self.show(talk, replay_message(message))
         await self.restore_questions(talk)
@@ -275,7 +275,7 @@ class Editor:
         """
         question = talk.questions[0]
         try:
-            await question.answer(as_value(text, question.schema))
+            await question.answer(convert_answer(text, question.schema))
         except InvalidError as error:
             await self.show(talk, [update_agent_message_text(str(error))])
             return True
@@ -293,7 +293,7 @@ class Editor:
             async with aclosing(stream.__aiter__()) as events:
                 async for event in events:
                     talk.seen = event.seq or talk.seen
-                    await self.show(talk, updates.of(event))
+                    await self.show(talk, updates.convert(event))
                     if event.type == "approval.requested":
                         start(self.decide_approval(talk, event.data))
                     if await self.show_question(talk, event):
@@ -335,7 +335,8 @@ class Editor:
             elif chosen == "reject":
                 await approval.deny()
         except ConflictError:
-            pass  # decided elsewhere
+            # Somebody has decided it elsewhere meanwhile.
+            pass
         except (MusterError, RequestError) as error:
             await self.show_note(talk, f"was not decided here: {error}", data)
 
@@ -374,7 +375,8 @@ class Editor:
 
     async def cancel_run(self, run: str) -> None:
         """Cancel the run; its last event then ends the prompt."""
-        with suppress(ConflictError):  # it has ended
+        # A run that has ended meanwhile cannot be cancelled, and needs not be.
+        with suppress(ConflictError):
             row = await self.muster.runs.get(run)
             await row.cancel("cancelled in the editor")
 
@@ -403,7 +405,8 @@ async def serve(muster: AsyncMuster, agent: str | None) -> None:
     """Serve one editor until it closes its end or sends SIGTERM; its prompts are then cancelled."""
     editor = Editor(muster, agent)
     this_task = cast("asyncio.Task[None]", asyncio.current_task())
-    with suppress(NotImplementedError):  # Windows
+    # On Windows an event loop takes no signals; there the editor closes its end.
+    with suppress(NotImplementedError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     try:
         with suppress(asyncio.CancelledError):

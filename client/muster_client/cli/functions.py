@@ -12,7 +12,7 @@ import click
 
 from ..errors import NotFoundError
 from .app import OBJECT, REFUSED, App, json_option, pass_app, stop
-from .output import as_json, compact, note, say, table
+from .output import compact, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from .. import types
@@ -42,9 +42,9 @@ def list_functions(app: App, search: tuple[str, ...], limit: int) -> None:
     """The functions that you can see."""
     rows = app.muster.functions.list(search=" ".join(search) or None).take(limit)
     if app.json:
-        as_json(rows)
+        print_json(rows)
     else:
-        table(cast("list[dict[str, Any]]", rows), ("name", "published_version", "effect", "description"))
+        print_table(cast("list[dict[str, Any]]", rows), ("name", "published_version", "effect", "description"))
 
 
 @functions.command()
@@ -54,7 +54,7 @@ def list_functions(app: App, search: tuple[str, ...], limit: int) -> None:
 def show(app: App, name: str) -> None:
     """The source of a function."""
     row = app.muster.functions.get(name)
-    as_json(row) if app.json else say(row["source"].rstrip())
+    print_json(row) if app.json else say(row["source"].rstrip())
 
 
 @functions.command()
@@ -64,9 +64,9 @@ def show(app: App, name: str) -> None:
 @pass_app
 def check(app: App, file: Path, entry: str | None) -> None:
     """Check a file as publishing would. Nothing is stored."""
-    checked = checked_file(app, file, entry)
+    checked = check_file(app, file, entry)
     if app.json:
-        as_json(checked)
+        print_json(checked)
     else:
         note(f"{file}: {checked['entry']} is accepted.")
 
@@ -115,7 +115,7 @@ def test(app: App, target: str, version: int | None, entry: str | None) -> None:
         name = store(app, build_draft(app, Path(target), entry))
     verdicts = app.muster.functions.run_tests(name, version=version)
     if app.json:
-        as_json(verdicts)
+        print_json(verdicts)
     else:
         for result in verdicts["results"]:
             verdict = "ok    " if result["ok"] else "failed"
@@ -135,22 +135,23 @@ def publish(app: App, file: Path, entry: str | None, words: str) -> None:
     name = store(app, build_draft(app, file, entry))
     version = app.muster.functions.publish(name, note=words)
     if app.json:
-        as_json({"name": name, **version})
+        print_json({"name": name, **version})
     else:
         note(f"{name}: version {version['version']}")
 
 
-def checked_file(app: App, file: Path, entry: str | None) -> types.Validated:
+def check_file(app: App, file: Path, entry: str | None) -> types.Validated:
     """What the server says of the file. Problems are printed with their lines, and end the command."""
     fields = {"source": read_source_file(file)}
     if entry:
         fields["entry"] = entry
+    # The first time every import is refused, and named; the second time those that the site allows are allowed.
     first = app.muster.functions.validate(cast("types.DraftRequest", fields))
     with_imports = {**fields, "allowed_imports": first["imports"]}
     checked = app.muster.functions.validate(cast("types.DraftRequest", with_imports))
     if not checked["valid"]:
         if app.json:
-            as_json(checked)
+            print_json(checked)
         for one in checked["refusals"]:
             note(f"{file}:{one['line']}: {one['message']} {one['hint']}".rstrip())
         stop(REFUSED)
@@ -159,7 +160,7 @@ def checked_file(app: App, file: Path, entry: str | None) -> types.Validated:
 
 def build_draft(app: App, file: Path, entry: str | None) -> Draft:
     """Imports that the file names are allowed to it, as far as the site allows them."""
-    checked = checked_file(app, file, entry)
+    checked = check_file(app, file, entry)
     fields = {"source": read_source_file(file), "entry": checked["entry"], "allowed_imports": checked["imports"]}
     name = re.sub(r"[^a-z0-9_-]+", "-", checked["entry"].lower())
     return Draft(name.strip("_-")[:64], fields)
@@ -199,7 +200,7 @@ def join_arguments(from_json: dict[str, Any] | None, words: tuple[str, ...]) -> 
 def print_execution(app: App, outcome: types.Executed) -> None:
     """The result on standard output, what was printed and the error on standard error."""
     if app.json:
-        as_json(outcome)
+        print_json(outcome)
     else:
         if outcome["printed"]:
             note(outcome["printed"].rstrip())

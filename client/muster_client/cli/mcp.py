@@ -36,8 +36,11 @@ class Bridge:
     """`write` takes one message. Each request has a thread; `close` ends the session."""
 
     def __init__(self, http: httpx.Client, write: Callable[[dict[str, Any]], None]) -> None:
-        self.http, self.write = http, write
-        self.session: dict[str, str] = {}  # headers of an earlier version
+        self.http = http
+        self.write = write
+        # Headers of an earlier version.
+        self.session: dict[str, str] = {}
+        # By the id of the request.
         self.streams: dict[Any, httpx.Response] = {}
         self.cancelled: set[Any] = set()
 
@@ -52,7 +55,8 @@ class Bridge:
             self.leave(params.get("requestId"))
             return None
         if message.get("method") == "initialize" or "id" not in message or "method" not in message:
-            self.ask(message, is_modern)  # in order: what follows needs the session
+            # In order: what follows needs the session.
+            self.ask(message, is_modern)
             return None
         thread = threading.Thread(target=self.ask, args=(message, is_modern), daemon=True)
         thread.start()
@@ -65,6 +69,7 @@ class Bridge:
             stream.close()
 
     def ask(self, message: dict[str, Any], is_modern: bool) -> None:
+        """Pass a message on, and write an error where no answer comes: the program waits for one."""
         id = message.get("id") if "method" in message else None
         try:
             if not self.is_answered(message, is_modern) and id is not None and id not in self.cancelled:
@@ -76,6 +81,7 @@ class Bridge:
             self.streams.pop(id, None)
 
     def is_answered(self, message: dict[str, Any], is_modern: bool) -> bool:
+        """Send it and write what comes. A stream of an earlier version that breaks is continued."""
         headers = build_request_headers(message) if is_modern else dict(self.session)
         sent = self.http.build_request("POST", "/mcp", json=message, headers={"Accept": ACCEPT, **headers})
         last = ""
@@ -129,7 +135,8 @@ class Bridge:
             try:
                 self.http.delete("/mcp", headers=self.session)
             except httpx.HTTPError:
-                pass  # the session ends by itself
+                # The session ends by itself.
+                pass
 
 
 def build_request_headers(message: dict[str, Any]) -> dict[str, str]:
@@ -153,7 +160,7 @@ def encode_header_value(text: str) -> str:
 
 def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
     """(id, message) of each server-sent event; an event without data has None."""
-    id, data = "", ""
+    id = data = ""
     for line in lines:
         if line.startswith("id:"):
             id = line[3:].strip()
@@ -161,8 +168,9 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
             data += line[5:].strip()
         elif not line:
             if id or data:
-                yield id, json.loads(data) if data else None
-            id, data = "", ""
+                message = json.loads(data) if data else None
+                yield id, message
+            id = data = ""
 
 
 @click.command("mcp")
@@ -172,7 +180,9 @@ def mcp(app: App) -> None:
 
     For clients that start a program: command `muster`, argument `mcp`.
     """
-    account, lock = settings(app.url), threading.Lock()
+    account = settings(app.url)
+    # Each request has a thread, and two lines must not be mixed.
+    lock = threading.Lock()
 
     def write(message: dict[str, Any]) -> None:
         with lock:

@@ -37,6 +37,7 @@ def line(value: Any, width: int = 0) -> str:
 
 def compact(value: Any, width: int = 0) -> str:
     """JSON in one line."""
+    # A text without quotes: people read this, and programs take --json.
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return line(text, width)
 
@@ -57,12 +58,12 @@ def note(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
-def as_json(value: Any, *, lines: bool = False) -> None:
+def print_json(value: Any, *, lines: bool = False) -> None:
     """Indented, or in one line for outputs of many values."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if lines else 2))
 
 
-def table(rows: Iterable[Row], columns: Sequence[str]) -> None:
+def print_table(rows: Iterable[Row], columns: Sequence[str]) -> None:
     """A table in a terminal; else one line for each row with tabs between the columns."""
     if not sys.stdout.isatty():
         for row in rows:

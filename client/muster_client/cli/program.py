@@ -52,6 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         note("")
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has enough
+        # Python would complain when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MusterError as error:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import click
 
 from .app import OBJECT, App, json_option, pass_app
-from .output import as_json, compact, note, say, table
+from .output import compact, note, print_json, print_table, say
 
 KINDS = click.Choice(["tasks", "notes", "timelines", "projects", "comments"])
 
@@ -29,12 +29,13 @@ def list_records(app: App, kind: str | None, waiting: bool, search: str | None, 
     """Your records, newest first."""
     rows = app.muster.records.list(kind or "", waiting=waiting or None, search=search).take(limit)
     if app.json:
-        as_json(rows)
+        print_json(rows)
         return
-    table(
-        [{**row, "text": compact(get_record_title(row), 80)} for row in rows],
-        ("kind", "id", "review", "text", "updated_at"),
-    )
+    lines = []
+    for row in rows:
+        title = compact(get_record_title(row), 80)
+        lines.append({**row, "text": title})
+    print_table(lines, ("kind", "id", "review", "text", "updated_at"))
 
 
 @records.command()
@@ -46,11 +47,12 @@ def show(app: App, kind: str, id: str) -> None:
     """The whole content of a record."""
     row = app.muster.records.get(kind, id)
     if app.json:
-        as_json(row)
+        print_json(row)
         return
     for field, value in row.items():
         if value not in (None, "", [], {}):
-            say(f"{field + ':':20}{value if isinstance(value, str) else compact(value)}")
+            words = value if isinstance(value, str) else compact(value)
+            say(f"{field + ':':20}{words}")
 
 
 @records.command()
@@ -85,7 +87,11 @@ def reject(app: App, kind: str, id: tuple[str, ...], reason: str) -> None:
 
 
 def get_record_title(row: Mapping[str, Any]) -> str:
-    return str(row.get("title") or row.get("name") or row.get("text") or row.get("content") or "")
+    """Each kind of record has its own field for what it says first."""
+    for field in ("title", "name", "text", "content"):
+        if row.get(field):
+            return str(row[field])
+    return ""
 
 
 def print_review(row: Any) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 import click
 
 from .app import App, json_option, pass_app
-from .output import as_json, compact, note, say, table
+from .output import compact, note, print_json, print_table, say
 
 
 @click.group()
@@ -23,9 +23,9 @@ def list_agents(app: App, limit: int) -> None:
     """The agents that you can see."""
     rows = app.muster.agents.list().take(limit)
     if app.json:
-        as_json(rows)
+        print_json(rows)
     else:
-        table(rows, ("name", "provider", "model_name", "published_version", "description"))
+        print_table(rows, ("name", "provider", "model_name", "published_version", "description"))
 
 
 @agents.command()
@@ -36,7 +36,7 @@ def show(app: App, name: str) -> None:
     """The working row of an agent."""
     row = app.muster.agents.get(name)
     if app.json:
-        as_json(row)
+        print_json(row)
         return
     for field, value in row.items():
         if value not in (None, "", [], {}) and field != "system_prompt":
@@ -50,7 +50,8 @@ def show(app: App, name: str) -> None:
 @pass_app
 def publish(app: App, name: str, words: str) -> None:
     """Make the working row live as a version."""
-    note(f"{name}: version {app.muster.agents.publish(name, note=words)['version']}")
+    published = app.muster.agents.publish(name, note=words)
+    note(f"{name}: version {published['version']}")
 
 
 @agents.command()
@@ -59,7 +60,8 @@ def publish(app: App, name: str, words: str) -> None:
 @pass_app
 def rollback(app: App, name: str, version: int) -> None:
     """Make an earlier version live again."""
-    note(f"{name}: version {app.muster.agents.rollback(name, version)['version']}")
+    published = app.muster.agents.rollback(name, version)
+    note(f"{name}: version {published['version']}")
 
 
 @click.command()
@@ -70,11 +72,12 @@ def rollback(app: App, name: str, version: int) -> None:
 @pass_app
 def tools(app: App, search: tuple[str, ...], kind: str | None, limit: int) -> None:
     """The tools that agents can be granted."""
-    rows = list(islice(app.muster.tools.list(search=" ".join(search) or None, kind=kind), limit))
+    pages = app.muster.tools.list(search=" ".join(search) or None, kind=kind)
+    rows = list(islice(pages, limit))
     if app.json:
-        as_json(rows)
+        print_json(rows)
     else:
-        table(rows, ("name", "kind", "effect", "description"))
+        print_table(rows, ("name", "kind", "effect", "description"))
 
 
 COMMANDS = (agents, tools)

@@ -13,7 +13,7 @@ from .._sync.questions import Approval
 from .._sync.runs import Run
 from ..events import Event
 from .app import OBJECT, RUN_FAILED, App, json_option, pass_app, stop
-from .output import as_json, clean, compact, line, note, say, table
+from .output import clean, compact, line, note, print_json, print_table, say
 from .shown import format_run_seconds
 from .watching import GOOD, Watcher, describe_event
 
@@ -39,18 +39,19 @@ def list_runs(app: App, status: str | None, agent: str | None, chain: str | None
     filters = {"status__in": LIVE if live else status, "agent": agent, "chain": chain}
     newest = app.muster.runs.list(**filters).take(limit)
     if app.json:
-        as_json([run.data for run in newest])
+        print_json([run.data for run in newest])
     else:
-        table((as_row(run) for run in newest), COLUMNS)
+        print_table((build_row(run) for run in newest), COLUMNS)
 
 
-def as_row(run: Run) -> dict[str, Any]:
+def build_row(run: Run) -> dict[str, Any]:
     data = run.data
+    start = data.get("started_at") or data.get("created_at") or ""
     return {
         "id": run.id,
         "status": run.status,
         "who": data.get("agent") or data.get("chain") or "",
-        "started": (data.get("started_at") or data.get("created_at") or "")[:19].replace("T", " "),
+        "started": start[:19].replace("T", " "),  # without parts of a second and the zone, UTC
         "seconds": format_run_seconds(data),
         "cost": data["usage"]["cost"],
     }
@@ -65,9 +66,9 @@ def show(app: App, run_id: str) -> None:
     run = app.muster.runs.get(run_id)
     calls = list(run.tool_calls())
     if app.json:
-        as_json({**run.data, "tool_calls": calls})
+        print_json({**run.data, "tool_calls": calls})
         return
-    rows = {**as_row(run), "input": run.data.get("input"), "output": run.output}
+    rows = {**build_row(run), "input": run.data.get("input"), "output": run.output}
     for name, value in rows.items():
         if value not in (None, "", {}):
             say(f"{name + ':':10}{compact(value)}")
@@ -119,7 +120,7 @@ def retry(app: App, run: str, step: str | None, input: Any, live: bool, follow: 
         watcher = Watcher(app.muster, json=app.json)
         stop(watcher.watch(new.stream()))
     if app.json:
-        as_json(new.data)
+        print_json(new.data)
     else:
         say(new.id)
 
@@ -133,7 +134,7 @@ def wait(app: App, run: str, timeout: float | None) -> None:
     """Wait for the end of a run, silently. Exit code 0 if it succeeded, else 3."""
     ended = app.muster.runs.get(run).wait(timeout)
     if app.json:
-        as_json(ended.data)
+        print_json(ended.data)
     else:
         say(ended.status)
     stop(0 if ended.status in GOOD else RUN_FAILED)
@@ -154,11 +155,11 @@ def approvals(context: click.Context, run: str | None, every: bool) -> None:
     for status in states:
         listed.extend(app.muster.approvals.list(run=run, status=status))
     if app.json:
-        as_json([approval.data for approval in listed])
+        print_json([approval.data for approval in listed])
         return
     columns = ("id", "status", "tool", "arguments", "reason", "expires_at")
     rows = [{**approval.data, "arguments": compact(approval.arguments, 60)} for approval in listed]
-    table(rows, columns)
+    print_table(rows, columns)
 
 
 @approvals.command()
@@ -190,7 +191,7 @@ def deny(app: App, approval: tuple[str, ...], words: str) -> None:
 
 def print_decision(app: App, approval: Approval) -> None:
     if app.json:
-        as_json(approval.data, lines=True)
+        print_json(approval.data, lines=True)
     else:
         note(f"{approval.tool}: {approval.status}")
 
@@ -222,6 +223,7 @@ def news(
     else:
         current = muster.runs.list(status__in=LIVE, **filters).take(100)
     live = {run.id: run for run in current}
+    # A run that has ended since is not in the list; its last events are still to be read.
     gone = [muster.runs.get(id) for id in seen if id not in live]
     for run in [*live.values(), *gone]:
         after = seen.get(run.id, 0)
@@ -236,7 +238,7 @@ def news(
 def print_event(app: App, run: Run, event: Event) -> None:
     if app.json:
         row = {"run": run.id, "seq": event.seq, "type": event.type, "at": event.at, "data": event.data}
-        as_json(row, lines=True)
+        print_json(row, lines=True)
         return
     who = run.data.get("agent") or run.data.get("chain") or ""
     words = clean(describe_event(event)).strip() or describe_ending(event)

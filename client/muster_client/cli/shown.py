@@ -11,9 +11,15 @@ def format_run_seconds(data: Mapping[str, Any]) -> str:
     """From a run's start to its end, or until now."""
     if not data.get("started_at"):
         return ""
-    until = moment(data["finished_at"]) if data.get("finished_at") else datetime.now(timezone.utc)
-    return f"{max(0.0, (until - moment(data['started_at'])).total_seconds()):.1f}"
+    start = parse_time(data["started_at"])
+    end = datetime.now(timezone.utc)
+    if data.get("finished_at"):
+        end = parse_time(data["finished_at"])
+    seconds = (end - start).total_seconds()
+    # This machine's clock may be behind the server's.
+    return f"{max(0.0, seconds):.1f}"
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
+    """Python 3.10 does not read the “Z” of UTC."""
     return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -27,7 +27,8 @@ def top(app: App, every: float) -> None:
         raise click.ClickException("The screen needs one more package: pip install 'muster-client[tui]'")
     from ..tui.screen import Top
 
-    Top(AsyncMuster(app.muster.url, app.muster.api_key), every=every).run()
+    muster = AsyncMuster(app.muster.url, app.muster.api_key)
+    Top(muster, every=every).run()
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
@@ -37,11 +38,14 @@ def device(arguments: tuple[str, ...]) -> None:
 
     This starts the device client, a package of its own.
     """
-    command, environment = device_client()
-    stop(subprocess.call([*command, *arguments], env={**os.environ, **environment}))  # noqa: S603 (the person's own)
+    command, environment = find_device_client()
+    exit_code = subprocess.call(  # noqa: S603 (the person's own)
+        [*command, *arguments], env={**os.environ, **environment}
+    )
+    stop(exit_code)
 
 
-def device_client() -> tuple[list[str], dict[str, str]]:
+def find_device_client() -> tuple[list[str], dict[str, str]]:
     """The device client's command and what it needs in the environment: as a package of its own, or
     in the checkout that this file belongs to. Raises ClickException if there is none.
     """

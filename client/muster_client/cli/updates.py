@@ -30,7 +30,7 @@ class Updates:
         self.has_text = False
         self.calls: set[str] = set()
 
-    def of(self, event: Event) -> list[Any]:
+    def convert(self, event: Event) -> list[Any]:
         """What the editor shows of this event."""
         if piece := self.text.add(event):
             self.has_text = True
@@ -42,12 +42,13 @@ class Updates:
             called = data.get("arguments")
             return [start_tool_call(id, str(data.get("name")), kind="other", status="in_progress", raw_input=called)]
         if event.is_last:
-            return self.last(data)
+            return self.convert_end(data)
         if id in self.calls and event.type in OF_CALLS:
-            return [self.of_call(event.type, id, data)]
+            return [self.convert_call(event.type, id, data)]
         return []
 
-    def of_call(self, type: str, id: str, data: dict[str, Any]) -> Any:
+    def convert_call(self, type: str, id: str, data: dict[str, Any]) -> Any:
+        """What became of a tool call that the editor shows."""
         if type in ("tool.log", "tool.progress"):
             return update_tool_call(id, status="in_progress", content=render_tool_content(data.get("message")))
         if data.get("outcome") == "ok":
@@ -59,7 +60,7 @@ class Updates:
         reason = error.get("message") or data.get("reason")
         return update_tool_call(id, status="failed", content=render_tool_content(reason))
 
-    def last(self, data: dict[str, Any]) -> list[Any]:
+    def convert_end(self, data: dict[str, Any]) -> list[Any]:
         """The reply of a run whose model wrote none."""
         reply = data.get("reply") or {}
         text = str(reply.get("text") or "")
@@ -101,13 +102,14 @@ def convert_block(block: Any) -> dict[str, Any]:
     if block.type == "resource_link":
         return {"type": "text", "text": f"[{block.title or block.name}]({block.uri})"}
     if block.type == "resource":
-        return part_of_resource(block.resource)
+        return convert_resource(block.resource)
     raise build_refusal_error(f"A prompt cannot contain “{block.type}”.")
 
 
-def part_of_resource(resource: Any) -> dict[str, Any]:
+def convert_resource(resource: Any) -> dict[str, Any]:
     if (text := getattr(resource, "text", None)) is not None:
-        return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}  # others may have written it
+        # Others may have written it.
+        return {"type": "text", "text": f"{resource.uri}:\n{text}", "untrusted": True}
     if str(resource.mime_type).startswith("image/"):
         return {"type": "image", "data": resource.blob, "media_type": resource.mime_type}
     raise build_refusal_error(f"{resource.uri} is neither text nor an image.")

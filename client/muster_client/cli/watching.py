@@ -14,7 +14,7 @@ from .._sync.stream import Stream
 from ..errors import APIError
 from ..events import Event, Text
 from .app import INTERRUPTED, RUN_FAILED, WAITS
-from .output import as_json, compact, note, say
+from .output import compact, note, print_json, say
 
 GOOD = frozenset({"succeeded"})
 WIDTH = 160
@@ -43,14 +43,15 @@ class Watcher:
                         note(f"The run waits for a person: muster approvals; muster runs watch {stream.run}")
                         return WAITS
             except KeyboardInterrupt:
-                return self.interrupted(stream)
+                return self.leave(stream)
         return 0 if stream.status in GOOD else RUN_FAILED
 
     def still_waits(self, stream: Stream) -> bool:
         """The event may be an old one, since a stream begins with what has happened so far."""
         return self.muster.runs.get(str(stream.run)).status == "waiting"
 
-    def interrupted(self, stream: Stream) -> int:
+    def leave(self, stream: Stream) -> int:
+        """What Ctrl-C does; the exit code."""
         self.end_line()
         if self.cancels and stream.run:
             self.muster.runs.get(stream.run).cancel("interrupted at the terminal")
@@ -62,7 +63,7 @@ class Watcher:
 
     def show(self, event: Event) -> None:
         if self.json:
-            as_json(asdict(event), lines=True)
+            print_json(asdict(event), lines=True)
         else:
             self.write(event)
         if self.asks and event.type in ("approval.requested", "input.requested"):
@@ -85,6 +86,7 @@ class Watcher:
             self.finish(event.data)
 
     def finish(self, data: dict[str, Any]) -> None:
+        """The reply is printed unless the person has read it as it was written; hooks may have changed it."""
         answer = data.get("reply") or {}
         reply = str(answer.get("text") or "")
         if reply and reply.strip() != self.text.written.strip():
@@ -117,7 +119,7 @@ class Watcher:
         elif chosen == "n":
             approval.deny(note=click.prompt("Reason", default="", show_default=False, err=True))
         elif chosen == "e":
-            edited = edited_arguments(approval.arguments)
+            edited = edit_arguments(approval.arguments)
             if edited is not None:
                 approval.approve(arguments=edited)
 
@@ -131,7 +133,7 @@ class Watcher:
         note(request.prompt or request.name)
         text = click.prompt("Answer (empty to decline)", default="", show_default=False, err=True)
         if text:
-            request.answer(as_value(text, request.schema))
+            request.answer(convert_answer(text, request.schema))
         else:
             request.decline()
 
@@ -140,7 +142,7 @@ def asks_a_person(event: Event) -> bool:
     return event.type == "run.waiting" and event.data.get("waiting_for") in ("approval", "input")
 
 
-def edited_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
+def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """In the editor of the person; None if nothing was saved."""
     text = click.edit(json.dumps(arguments, indent=2, ensure_ascii=False), extension=".json")
     if text is None:
@@ -154,14 +156,14 @@ def edited_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def as_value(text: str, schema: dict[str, Any]) -> Any:
+def convert_answer(text: str, schema: dict[str, Any]) -> Any:
     """What the schema wants: a text as it is, anything else as JSON."""
     properties = schema.get("properties") or {}
     if schema.get("type") == "object" and len(properties) == 1:
         [(name, property_schema)] = properties.items()
         if not isinstance(property_schema, dict):
             property_schema = {}
-        return {name: as_value(text, property_schema)}
+        return {name: convert_answer(text, property_schema)}
     if schema.get("type") in (None, "string"):
         return text
     try:

@@ -21,10 +21,13 @@ def run_cells(run: AsyncRun) -> list[Text]:
     cost = data["usage"]["cost"]
     cells = [Text(status, style=STYLES.get(run.status, ""))]
     for value in (who, format_run_seconds(data), cost, trigger, run.id):
-        cells.append(Text(line(value, 60)))
+        cell = Text(line(value, 60))
+        cells.append(cell)
     return cells
 
 
 def approval_cells(approval: AsyncApproval) -> list[Text]:
-    reason = approval.data.get("reason") or ""
-    return [Text(line(approval.tool, 40), style="bold"), Text(compact(approval.arguments, 60)), Text(line(reason, 60))]
+    tool = Text(line(approval.tool, 40), style="bold")
+    arguments = Text(compact(approval.arguments, 60))
+    reason = Text(line(approval.data.get("reason") or "", 60))
+    return [tool, arguments, reason]

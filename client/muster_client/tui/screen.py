@@ -50,7 +50,8 @@ class Top(App[None]):
 
     def __init__(self, muster: AsyncMuster, *, every: float = 1.0) -> None:
         super().__init__()
-        self.muster, self.every = muster, max(0.2, every)
+        self.muster = muster
+        self.every = max(0.2, every)
         self.runs: dict[str, AsyncRun] = {}
         self.approvals: dict[str, AsyncApproval] = {}
         self.followed: str | None = None
@@ -142,6 +143,7 @@ class Top(App[None]):
     # Deciding
 
     def chosen(self, name: str) -> str | None:
+        """The id in the row under the cursor."""
         table = self.table(name)
         if not table.row_count:
             return None
@@ -155,11 +157,11 @@ class Top(App[None]):
         return next((one for one in self.approvals.values() if one.run == run), None)
 
     def action_approve(self) -> None:
-        if approval := self.needed():
+        if approval := self.find_needed_approval():
             self.carry_out(lambda: approval.approve(), f"{approval.tool}: approved")
 
     def action_deny(self) -> None:
-        if approval := self.needed():
+        if approval := self.find_needed_approval():
 
             def decide(reason: str | None) -> None:
                 if reason is not None:
@@ -168,7 +170,7 @@ class Top(App[None]):
             self.push_screen(Reason(f"Deny {line(approval.tool)} {compact(approval.arguments, 200)}"), decide)
 
     def action_edit(self) -> None:
-        if approval := self.needed():
+        if approval := self.find_needed_approval():
 
             def decide(arguments: dict[str, Any] | None) -> None:
                 if arguments is not None:
@@ -176,7 +178,7 @@ class Top(App[None]):
 
             self.push_screen(Arguments(approval.tool, approval.arguments), decide)
 
-    def needed(self) -> AsyncApproval | None:
+    def find_needed_approval(self) -> AsyncApproval | None:
         approval = self.approval()
         if approval is None:
             self.notify("No approval is chosen, and the chosen run waits for none.", severity="warning")

@@ -205,7 +205,7 @@ def read_file_content(
     return {"path": path, "size": info.st_size, "modified_at": format_file_time(info.st_mtime), **part}
 
 
-EXTRACTORS = {".pdf": documents.pdf_text, ".docx": documents.docx_text}
+EXTRACTORS = {".pdf": documents.read_pdf, ".docx": documents.read_docx}
 
 
 def choose_extractor(path: str, opened: Opened) -> Any:
@@ -228,7 +228,7 @@ def part_of_document(opened: Opened, extract: Any, offset: int, length: int) -> 
 def part_of_text(opened: Opened, offset: int, length: int, encoding: str) -> dict[str, JSON]:
     head = os.pread(opened.fd, HEAD, 0)
     if not encoding:
-        reason = documents.binary_reason(head)
+        reason = documents.describe_binary(head)
         if reason:
             raise ToolRefused("binary", f"this is {reason}, not text, and cannot be read")
     encoding = choose_encoding(encoding, head)

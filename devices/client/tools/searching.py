@@ -186,7 +186,7 @@ class Reading:
 
     def text(self, path: str, opened: Opened) -> list[Block]:
         data = os.pread(opened.fd, MAX_TEXT_BYTES, 0)
-        if reason := documents.binary_reason(data[:8192]):
+        if reason := documents.describe_binary(data[:8192]):
             raise ToolRefused("binary", reason)
         mark, encoding = find_mark(data) or (b"", "utf-8")
         raw = decode_whole(data[len(mark) :], encoding)
@@ -307,9 +307,9 @@ class KnownPages:
         with os.fdopen(os.dup(opened.fd), "rb") as file:
             file.seek(0)
             if path.lower().endswith(".docx"):
-                pages.texts, pages.is_complete = [documents.docx_text(file)], True
+                pages.texts, pages.is_complete = [documents.read_docx(file)], True
                 return
-            for text in documents.pdf_pages(file, first=len(pages.texts)):
+            for text in documents.iterate_pdf_pages(file, first=len(pages.texts)):
                 pages.texts.append(text)
                 if time.monotonic() >= until:
                     return

@@ -12,7 +12,7 @@ TABLE: dict[type, Callable[[Any], Any]] = {}
 
 
 def learn() -> None:
-    """Look up the types once; a module that this profile has not loaded cannot have values here."""
+    """Fill TABLE with the types of loaded modules: a module that this profile has not loaded has no values here."""
     for path, convert in _CONVERSIONS.items():
         module, _, name = path.rpartition(".")
         kind = getattr(sys.modules.get(module), name, None)
@@ -21,6 +21,7 @@ def learn() -> None:
 
 
 def _enum(value: Any) -> Any:
+    # Not `.value`, which a class of the function may have replaced by code of its own.
     return value._value_
 
 

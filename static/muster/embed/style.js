@@ -1,15 +1,27 @@
 // The look of the chat, as a sheet that is constructed: the host page's content security policy needs no exception.
-/** @param {string} colour as #rrggbb */
+
+const COLOUR = /^#[0-9a-f]{6}$/;
+const DEFAULT_COLOUR = "#0f766e";
+
+/** The sheet of a chat in this colour. @param {string} colour as #rrggbb; another text means the default */
 export function sheet(colour) {
-  const made = new CSSStyleSheet();
-  made.replaceSync(`:host { --accent: ${/^#[0-9a-f]{6}$/.test(colour) ? colour : "#0f766e"}; --on-accent: ${onColour(colour)}; }${CSS}`);
-  return made;
+  const accent = COLOUR.test(colour) ? colour : DEFAULT_COLOUR;
+  const constructed = new CSSStyleSheet();
+  constructed.replaceSync(`:host { --accent: ${accent}; --on-accent: ${chooseTextColour(colour)}; }${CSS}`);
+  return constructed;
 }
 
 /** Black or white, whichever is easier to read on the colour (WCAG 2: relative luminance). @param {string} colour */
-function onColour(colour) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
+function chooseTextColour(colour) {
+  const [red, green, blue] = [1, 3, 5].map((place) => linearize(parseInt(colour.slice(place, place + 2), 16) / 255));
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return luminance > 0.179 ? "#000" : "#fff";
+}
+
+/** How much light a part of a colour gives. @param {number} part from 0 to 1, as screens encode it */
+function linearize(part) {
+  if (part <= 0.04045) return part / 12.92;
+  return ((part + 0.055) / 1.055) ** 2.4;
 }
 
 const DARK = "--back: #18211f; --raised: #24302d; --ink: #eef3f1; --soft: #a9b8b3; --line: #5f716b; --link: #7fd8c8; --bad: #ffb4a9;";

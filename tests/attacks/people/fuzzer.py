@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.models import ApiKey, Invitation
 from runs.models import Approval, Run
 from tests.attacks.people.doors import DOORS, GLANCES, JSON, LISTS, SEARCHES, V1, Door, is_refused
-from tests.attacks.people.model import RANKS, SHARERS, Thing, is_allowed, rank_for
+from tests.attacks.people.model import RANKS, SHARERS, Thing, find_lowest_rank, is_allowed
 from tests.attacks.people.world import KINDS, NAMES, SCOPES, TEAMS, Key, World, content_of
 
 MARK = re.compile(r"(?<![A-Za-z0-9])z([qd])(\d{3,})[xd](?![A-Za-z0-9])")
@@ -70,10 +70,10 @@ class Walk:
         found = {(kind, number) for kind, number in MARK.findall(text)}
         named = {f"zq{number}x" for kind, number in found if kind == "q"}
         contained = {f"zq{number}x" for kind, number in found if kind == "d"}
-        seen = self.model.seen_by(name) | self.used.get(name, set())
+        seen = self.model.find_visible_marks(name) | self.used.get(name, set())
         if hidden := named - seen - set(addressed):
             self.find(f"it names {sorted(hidden)}")
-        if hidden := contained - self.model.seen_by(name):
+        if hidden := contained - self.model.find_visible_marks(name):
             self.find(f"it contains {sorted(map(content_of, hidden))}")
         return named | contained
 
@@ -131,7 +131,7 @@ class Walk:
 
     def lets_in(self, name: str, key: Key | None, scope: str) -> bool:
         person = self.model.people[name]
-        is_ranked = RANKS.index(person.rank) >= rank_for(scope)
+        is_ranked = RANKS.index(person.rank) >= find_lowest_rank(scope)
         is_keyed = key is None or (key.is_live and is_allowed(key.scopes, scope))
         return person.is_active and is_ranked and is_keyed
 
@@ -181,7 +181,7 @@ class Walk:
         team, resource = self.chance.choice([*TEAMS, None]), RESOURCES[thing.kind]
         answer = key.client.patch(f"{V1}/{resource}/{thing.mark}", {"team": team}, **JSON)
         self.note(self.told_of(name, key), f"share {thing.mark} with {team}", answer)
-        may_share = team in (None, thing.team) or self.model.role_in(team, name) in SHARERS
+        may_share = team in (None, thing.team) or self.model.get_role(team, name) in SHARERS
         may = thing.owner == name and self.lets_in(name, key, f"{resource}:write") and may_share
         if may != (answer.status_code < 400):
             self.find(f"shared: {answer.status_code < 400}, {read_all(answer)[:200]}")

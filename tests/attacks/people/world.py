@@ -134,7 +134,7 @@ class World:
 
     def share_at_first(self, row: Any, thing: Thing) -> None:
         """With a team in which its owner may share, if there is one; a few rows belong to the site."""
-        mine = [mark for mark in TEAMS if self.model.role_in(mark, thing.owner) in SHARERS]
+        mine = [mark for mark in TEAMS if self.model.get_role(mark, thing.owner) in SHARERS]
         if self.chance.random() < 0.1 and thing.kind not in ("function", "secret"):
             row.owner, thing.owner = None, None
         elif mine and self.chance.random() < 0.7:
@@ -205,7 +205,7 @@ class World:
     def ask_somebody(self, row: Approval, thing: Thing) -> None:
         """As `runs/calls/grants.py` would: the agent's owner and team, if the run's person is among them."""
         agent = self.model.things[thing.refers[0]]
-        is_among = agent.owner == thing.owner or self.model.role_in(agent.team, thing.owner) != ""
+        is_among = agent.owner == thing.owner or self.model.get_role(agent.team, thing.owner) != ""
         if agent.team is None or not is_among:
             return
         thing.decides = self.chance.choice(["starter", "owner", "owner", "team", "team", "role"])

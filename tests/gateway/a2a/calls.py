@@ -13,10 +13,15 @@ def rpc(api, agent, method, params=None, **headers):
 
 
 def send(api, agent, **message):
-    answer = rpc(api, agent, "SendMessage", {"message": {**HELLO, **message}, "configuration": NOW}).json()
-    return answer["result"]["task"] if "result" in answer else answer["error"]
+    """The task that a message has started, or the error."""
+    params = {"message": {**HELLO, **message}, "configuration": NOW}
+    answer = rpc(api, agent, "SendMessage", params).json()
+    if "error" in answer:
+        return answer["error"]
+    return answer["result"]["task"]
 
 
 def ended(id, status="succeeded", **values):
+    """Ends a run as its worker would."""
     run = Run.objects.get(pk=id)
     run.change(status, finished_at=run.created_at, **values)

@@ -19,7 +19,8 @@ BOTH = "application/json, text/event-stream"
 
 class Site:
     def __init__(self, live, key):
-        self.live, self.key = live, key
+        self.live = live
+        self.key = key
         self.url = f"{live.url}/mcp"
 
     def modern(self, method, params=None, *, key=None, capabilities=None, headers=None, version=MODERN):
@@ -29,15 +30,23 @@ class Site:
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities or {},
         }
-        given = params or {}
-        named = given.get("name") or given.get("uri")
-        own = {"MCP-Protocol-Version": version, "Mcp-Method": method, **({"Mcp-Name": named} if named else {})}
-        given = {**given, "_meta": {**meta, **given.get("_meta", {})}}
-        return self.post({"method": method, "params": given, "id": next(NUMBERS)}, {**own, **(headers or {})}, key=key)
+        params = params or {}
+        all_headers = {"MCP-Protocol-Version": version, "Mcp-Method": method}
+        name = params.get("name") or params.get("uri")
+        if name:
+            all_headers["Mcp-Name"] = name
+        all_headers |= headers or {}
+        meta |= params.get("_meta", {})
+        message = {"method": method, "params": {**params, "_meta": meta}, "id": next(NUMBERS)}
+        return self.post(message, all_headers, key=key)
 
     def post(self, message, headers=None, *, key=None):
-        own = {"Accept": BOTH, **({} if key == "" else {"Authorization": f"Bearer {key or self.key}"})}
-        return httpx.post(self.url, json={"jsonrpc": "2.0", **message}, headers={**own, **(headers or {})}, timeout=60)
+        """The HTTP answer. `key` "" sends none."""
+        all_headers = {"Accept": BOTH}
+        if key != "":
+            all_headers["Authorization"] = f"Bearer {key or self.key}"
+        all_headers |= headers or {}
+        return httpx.post(self.url, json={"jsonrpc": "2.0", **message}, headers=all_headers, timeout=60)
 
     @asynccontextmanager
     async def reference(self, **more):
@@ -66,6 +75,7 @@ def messages(answer):
 
 
 def result(answer):
+    """What a request was answered with: as one JSON text, or as the last message of a stream."""
     if answer.headers["content-type"].startswith("text/event-stream"):
         return messages(answer)[-1]["result"]
     assert answer.status_code == 200, answer.text

@@ -70,10 +70,10 @@ def test_the_rank_counts_the_pieces_before_the_place(alice, handbook):
     evaluation.add_question(handbook, "goods returned parcels mondays", "returns.md", "shipping")
     [found] = evaluation.evaluate(handbook).ranks
     assert found["rank"] in (1, 2)
-    assert evaluation.figures([{"rank": 2}, {"rank": 6}, {"rank": None}]) == (0.3333, 0.2222)
+    assert evaluation.compute_figures([{"rank": 2}, {"rank": 6}, {"rank": None}]) == (0.3333, 0.2222)
     page = Chunk(document=Document(name="a.pdf"), page=3, heading="")
-    assert evaluation.answers(page, EvaluationQuestion(document="a.pdf", place="Page 3"))
-    assert not evaluation.answers(page, EvaluationQuestion(document="a.pdf", place="page 30"))
+    assert evaluation.is_answer(page, EvaluationQuestion(document="a.pdf", place="Page 3"))
+    assert not evaluation.is_answer(page, EvaluationQuestion(document="a.pdf", place="page 30"))
 
 
 @pytest.mark.parametrize(

@@ -150,8 +150,8 @@ def test_a_rejected_suggestion_is_gone(alice_api, suggestion):
 def test_a_suggested_change_leaves_the_memory_as_it_is_until_it_is_approved(alice, alice_api):
     memory = Memory.objects.get(pk=made(alice_api)["id"])
     by = Author("clerk", root_id=CALL, call_id=CALL, is_untrusted=True)
-    change = storage.agents_change(memory, {"text": "Likes coffee."}, by, at_once=False)
-    again = storage.agents_change(memory, {"text": "Likes coffee."}, by, at_once=False)
+    change = storage.store_agent_change(memory, {"text": "Likes coffee."}, by, at_once=False)
+    again = storage.store_agent_change(memory, {"text": "Likes coffee."}, by, at_once=False)
     assert again.pk == change.pk, "a repeated call finds what it wrote"
     memory.refresh_from_db()
     assert (memory.text, memory.untrusted) == ("Likes green tea.", False)
@@ -272,7 +272,7 @@ def test_approving_does_not_exceed_the_quota(alice, alice_api, settings):
     full = alice_api.post(f"{URL}{other.pk}/approve")
     assert (full.status_code, full.json()["error"]["code"]) == (409, "too_many_memories")
     assert Memory.objects.get(pk=other.pk).is_suggested, "it waits until there is room"
-    change = storage.propose(Memory.objects.get(pk=first["id"]), {"text": "One."}, by_call(by, 3))
+    change = storage.store_suggestion(Memory.objects.get(pk=first["id"]), {"text": "One."}, by_call(by, 3))
     assert alice_api.post(f"{URL}{change.pk}/approve").json()["id"] == first["id"], "a change needs no room"
     assert alice_api.delete(f"{URL}{first['id']}").status_code == 204
     assert alice_api.post(f"{URL}{other.pk}/approve").status_code == 200

@@ -21,7 +21,7 @@ from runs.worker.crash_quarantine import Turn as TurnOfSuspect
 from runs.worker.run_pool import RunPool
 from tests.fakes import Turn, says
 from tests.live import wait_for
-from tests.reading import nodes_of, rows_read
+from tests.reading import count_rows, iterate_nodes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAST = timezone.now() - timedelta(seconds=1)
@@ -248,12 +248,12 @@ def plans_of(work):
         for statement, values in asked:
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values)
             (found,) = cursor.fetchone()
-            nodes = list(nodes_of(found[0]["Plan"]))
+            nodes = list(iterate_nodes(found[0]["Plan"]))
             of_runs = [node for node in nodes if node.get("Relation Name") == "runs_run"]
             yield Plan(
                 json.dumps(found),
                 {node["Index Name"] for node in nodes if "Index Name" in node},
-                sum(map(rows_read, of_runs)),
+                sum(map(count_rows, of_runs)),
             )
         cursor.execute("RESET enable_seqscan")
 

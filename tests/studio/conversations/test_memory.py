@@ -31,7 +31,7 @@ def test_what_waits_is_counted_listed_and_decided(alice, signed_in, suggestion):
     assert "The bill is due." in listed and "from others’ text" in listed
     assert "No memory matches" in text(browser.get("/memory/?search=nowhere"))
     assert "No memory matches" in text(browser.get("/memory/?scope=nobody"))
-    storage.propose(suggestion, {"text": "The bill is paid."}, Author("clerk"))
+    storage.store_suggestion(suggestion, {"text": "The bill is paid."}, Author("clerk"))
     assert text(browser.get("/memory/")).count('name="chosen"') == 2, "each suggestion can be chosen"
     Memory.objects.exclude(pk=suggestion.pk).delete()
     stale = browser.post("/memory/", {"decision": "approve", "chosen": [f"{suggestion.pk}:7"]}, follow=True)
@@ -65,7 +65,7 @@ def test_a_suggestion_is_edited_and_approved_or_rejected_on_its_page(alice, sign
     browser.post(path, {"text": "Due on Friday.", "subject": "bill", "version": "1", "then": "approve"})
     suggestion.refresh_from_db()
     assert (suggestion.text, suggestion.status) == ("Due on Friday.", "active")
-    other = storage.propose(suggestion, {"text": "Due never."}, Author("clerk", call_id=str(suggestion.pk)))
+    other = storage.store_suggestion(suggestion, {"text": "Due never."}, Author("clerk", call_id=str(suggestion.pk)))
     assert "An agent suggests a change" in text(browser.get(path))
     assert "Rejected." in text(
         browser.post(f"/memory/{other.pk}/decide", {"decision": "reject", "version": "1"}, follow=True)
