@@ -44,8 +44,13 @@ export class Fields {
     }
   }
 
-  /** What the form calls a field of the API. @param {string} name */
-  nameOf = (name) => this.controls.find((one) => one.dataset.field?.split(".")[0] === name)?.labels?.[0]?.textContent ?? name;
+  /** What the form calls a field of the API, or a value that is chosen in it. @param {string} name @param {any} [value] @returns {string} */
+  nameOf = (name, value) => {
+    const control = this.controls.find((one) => one.dataset.field?.split(".")[0] === name);
+    if (value === undefined) return control?.labels?.[0]?.textContent ?? name;
+    const option = control instanceof HTMLSelectElement ? [...control.options].find((one) => one.value === value) : undefined;
+    return option?.textContent ?? value;
+  };
 
   clear() {
     for (const control of this.controls) {
@@ -83,10 +88,12 @@ function placeOf(control) {
   return /** @type {HTMLElement | null} */ (document.getElementById(`${control.id}-wrong`));
 }
 
-/** Opens the tab that holds it. @param {HTMLElement} element */
+/** Opens the tab and the fold that hold it. @param {HTMLElement} element */
 export function reveal(element) {
   const panel = element.closest("[role=tabpanel]");
   if (panel instanceof HTMLElement && panel.hidden) document.getElementById(panel.getAttribute("aria-labelledby") ?? "")?.click();
+  const fold = element.closest("details");
+  if (fold) fold.open = true;
   element.focus();
 }
 
