@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from agents import roles
 from agents.models import Agent, Membership, Provider, Tool, ToolGrant
 from agents.models.team import SLUG, Owned
+from runs.models import Embed
 from runs.models.figures import agents as figures
 
 from ..base import render_shell_page, require_login
@@ -91,6 +92,7 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
         fields=fields,
         limit_fields=[field for field in limits if field.name in MAIN_LIMITS],
         more_limit_fields=[field for field in limits if field.name not in (*MAIN_LIMITS, *MEMORY)],
+        embeds=Embed.objects.visible_to(user).filter(agent=agent)[:OFFERED] if may_edit else [],
         memory_fields=[field for field in limits if field.name in MEMORY],
         providers=find_providers(user),
         teams=find_teams(user, agent),

@@ -237,13 +237,13 @@ def test_the_picker_takes_what_was_typed_and_the_exact_name_first(open_page, cha
     page = open_page("/chains/editor-sums/")
     ready(page)
     page.locator("[data-at=add]").click()
-    page.get_by_role("option").first.wait_for()
+    page.locator("#picker-list [role=option]").first.wait_for()
     page.keyboard.type("shorten_text")
     page.keyboard.press("Enter")  # before its options came
     page.locator(".steps-pane [data-step=shorten_text]").wait_for()
     page.locator("[data-at=add]").click()
     page.keyboard.type("calculate")
-    page.get_by_role("option", name="calculate").first.wait_for()
+    page.locator("#picker-list [role=option]", has_text="calculate").first.wait_for()
     assert page.locator("#picker-list [role=option] b").first.inner_text() == "calculate"
     page.evaluate("""() => document.getElementById("picker-search").dispatchEvent(
         new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true, cancelable: true }))""")

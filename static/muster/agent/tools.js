@@ -87,11 +87,11 @@ export class Tools {
     more.dataset.tool = grant.tool;
     const remove = make("button", { type: "button", className: "quiet small", textContent: gettext("Remove"), ariaLabel: gettext("Remove %(tool)s", { tool: grant.tool }), onclick: () => this.remove(grant) });
     const name = make("span", { className: "row" }, makeLink(grant), describeTool(grant.kind, about.effect));
-    const head = make("div", { className: "row between" }, name, this.isEditable ? remove : null);
-    const choices = make("div", { className: "row" }, this.makeChoice(grant, "mode", gettext("Calls"), modeChoices()));
-    if (grant.mode === "ask") choices.append(this.makeChoice(grant, "decides", gettext("Who decides"), deciderChoices()));
+    const mode = this.makeChoice(grant, "mode", gettext("Calls"), modeChoices());
+    const head = make("div", { className: "row between" }, name, make("span", { className: "row" }, mode, this.isEditable ? remove : null));
+    const asks = grant.mode === "ask" ? this.makeChoice(grant, "decides", gettext("Who decides"), deciderChoices()) : null;
     const description = make("p", { className: "small soft brief", textContent: about.description ?? "", title: about.description ?? "" });
-    return make("li", { className: "tool" }, head, description, choices, more);
+    return make("li", { className: "tool" }, head, description, asks, more);
   }
 
   /** @param {Grant} grant @returns {Node[]} */
@@ -110,11 +110,13 @@ export class Tools {
   /** @param {Grant} grant @param {string} name @param {string} words @param {Choices} choices */
   makeChoice(grant, name, words, choices) {
     const select = make("select", { disabled: !this.isEditable, ariaLabel: `${words}: ${grant.tool}` });
+    // What is called "Allow" or "Ask" needs no word beside it.
+    const title = name === "mode" ? "" : `${words} `;
     for (const [value, label] of choices) select.append(make("option", { value, textContent: label, selected: grant[name] === value }));
     select.dataset.choice = name;
     select.dataset.tool = grant.tool;
     select.addEventListener("change", () => this.set(grant, name, select.value));
-    return make("label", { className: "small pick" }, `${words} `, select);
+    return make("label", { className: "small pick" }, title, select);
   }
 
   /** @param {Grant} grant @param {string} name @param {string} words @param {string} type */
