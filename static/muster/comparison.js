@@ -41,6 +41,7 @@ function valueInWords(value) {
 }
 
 const CONTEXT_LINES = 2;
+const LINE_TAGS = /** @type {const} */ ({ same: "span", removed: "del", added: "ins" });
 
 /** Lines that left or came, with a few unchanged ones around them. @param {string} label @param {string} before @param {string} after */
 function compareLines(label, before, after) {
@@ -56,8 +57,7 @@ function compareLines(label, before, after) {
       return;
     }
     isGap = false;
-    const tag = kind === "removed" ? "del" : kind === "added" ? "ins" : "span";
-    lines.push(make(tag, { textContent: `${kind === "added" ? right : left}\n` }));
+    lines.push(make(LINE_TAGS[kind], { textContent: `${kind === "added" ? right : left}\n` }));
   });
   return make("pre", { className: "json unified", tabIndex: 0, role: "region", ariaLabel: label }, ...lines);
 }

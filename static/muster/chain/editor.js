@@ -138,7 +138,8 @@ export class Editor {
 
   /** @param {string} key */
   select(key) {
-    byId("build").getAttribute("aria-selected") === "true" || byId("build").click();
+    const isShown = byId("build").getAttribute("aria-selected") === "true";
+    if (!isShown) byId("build").click();
     return this.mark(key);
   }
 

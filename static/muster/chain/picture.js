@@ -61,6 +61,8 @@ export class Picture {
   }
 
   resize() {
+    // Another tab is shown.
+    if (!this.place.clientWidth) return;
     const isDown = this.place.clientHeight > this.place.clientWidth;
     if (isDown !== this.isDown) this.redraw();
     else if (this.isFitted) this.fit();
