@@ -102,7 +102,7 @@ def test_it_is_changed_published_compared_and_rolled_back(open_page, published, 
     page.get_by_text("is live.", exact=False).first.wait_for()
     page.get_by_role("tab", name="Versions").click()
     page.get_by_role("row", name="More cheer").get_by_role("button", name="Compare with v").click()
-    page.locator("#panel-versions del", has_text="Be kind.").wait_for()
+    page.locator("#panel-versions .changes del", has_text="Be kind.").wait_for()
     assert serious(page) == []
     picture(page, "agent-versions-desktop")
     page.on("dialog", lambda dialog: dialog.accept())
