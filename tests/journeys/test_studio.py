@@ -251,3 +251,16 @@ def test_publishing_says_what_changed_in_the_labels_of_the_form(open_page, publi
     words = dialog.inner_text()
     assert "12 → 7" in words and "Tool “add-up”: Calls" in words
     assert "definition_hash" not in words and "deadline_s" not in words
+
+
+def test_a_chat_for_web_sites_begins_on_the_page_of_its_agent_and_is_seen_live(open_page, published):
+    page = open_page("/agents/studio-adder/#sites")
+    ready(page)
+    page.get_by_role("button", name="Create a chat, switched off").click()
+    page.get_by_label("Visitors may use it").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("the chat as visitors see it").wait_for()
+    page.get_by_role("button", name="Open the chat").click()
+    page.get_by_role("textbox", name="Write a message").wait_for()
+    page.goto("/agents/studio-adder/#sites")
+    page.locator("#panel-sites li", has_text="on").first.wait_for()
