@@ -169,7 +169,7 @@ class Parameter {
     const isGiven = this.given !== null && typeof this.given === "object" && "path" in this.given;
     let { path, default: missing } = isGiven ? this.given : { path: "", default: null };
     const write = () => this.write(path ? { path, default: missing ?? null } : undefined);
-    const field = make("input", { id: this.id, className: "code", value: path, placeholder: "input.title", autocomplete: "off", spellcheck: false });
+    const field = make("input", { id: this.id, className: "code", value: path, placeholder: "JMESPath", autocomplete: "off", spellcheck: false });
     field.addEventListener("input", () => {
       path = field.value.trim();
       write();
