@@ -90,7 +90,7 @@ class AgentOptions(Displayed, Owned):
     )
     examples = option(
         models.JSONField(default=list, blank=True, help_text="Examples of messages it should get; used by the router."),
-        "Routing", "data", later("Example messages"), later("Shown before a conversation, and used by the router."),
+        "Routing", "writing", later("Example messages"), later("Shown before a conversation, and used by the router."),
         kind="lines", admin_help=later("Examples of messages it should get, one per line; used by the router."),
         rest={"each": 2000},
     )

@@ -16,7 +16,7 @@ const NOT_COPIED = new Set([
 ]);
 
 /**
- * Makes the form work; `data-from` names what it is a copy of.
+ * Makes the form work; `data-from` names what it is a copy of, `data-tool` a tool that a new agent gets.
  * @param {"agents" | "chains"} kind in the API and in the addresses of pages
  * @param {HTMLElement | null} element its form, if it is on the page
  */
@@ -25,10 +25,12 @@ export function creation(kind, element) {
   element.addEventListener("submit", async (event) => {
     event.preventDefault();
     hideProblems(element);
-    const { from } = element.dataset;
+    const { from, tool, mode } = element.dataset;
     try {
       const original = from ? await loadContents(kind, from) : {};
-      const created = await api(`${kind}/`, { method: "POST", body: { ...original, ...readForm(element) } });
+      const grants = tool ? { grants: [{ tool, mode }] } : {};
+      const body = { ...original, ...grants, ...readForm(element) };
+      const created = await api(`${kind}/`, { method: "POST", body });
       location.assign(sitePath(`/${kind}/${created.name}/`));
     } catch (error) {
       showProblem(element, error);

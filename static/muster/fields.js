@@ -48,10 +48,15 @@ export class Fields {
     }
   }
 
-  /** What the form calls a field of the API. @param {string} name */
-  nameOf = (name) => {
+  /**
+   * What the form calls a field of the API, or a value that is chosen in it.
+   * @param {string} name @param {any} [value] @returns {string}
+   */
+  nameOf = (name, value) => {
     const control = this.controls.find((one) => splitField(one)[0] === name);
-    return control?.labels?.[0]?.textContent ?? name;
+    if (value === undefined) return control?.labels?.[0]?.textContent ?? name;
+    const options = control instanceof HTMLSelectElement ? [...control.options] : [];
+    return options.find((option) => option.value === value)?.textContent ?? value;
   };
 
   /** Takes the problems away that `point` has shown. */
@@ -119,13 +124,15 @@ function findNote(control) {
   return /** @type {HTMLElement | null} */ (document.getElementById(`${control.id}-wrong`));
 }
 
-/** Gives it the focus, and opens the tab that holds it. @param {HTMLElement} element */
+/** Gives it the focus, and opens the tab and the fold that hold it. @param {HTMLElement} element */
 export function reveal(element) {
   const panel = element.closest("[role=tabpanel]");
   if (panel instanceof HTMLElement && panel.hidden) {
     const tab = document.getElementById(panel.getAttribute("aria-labelledby") ?? "");
     tab?.click();
   }
+  const fold = element.closest("details");
+  if (fold) fold.open = true;
   element.focus();
 }
 

@@ -7,27 +7,33 @@ const DISPLAYED = ["display_name", "icon"];
 const NUMBERS = ["timeout", "memory_limit"];
 
 /** @param {string} text @returns {string[]} */
-const words = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+const splitWords = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 
 export class FunctionSettings {
   /** @param {HTMLFormElement} form its fields are named as in the API */
   constructor(form) {
     this.form = form;
-    // what has no field here counts too when a draft is tried
+    // What has no field here counts too when a draft is tried.
     this.others = JSON.parse(document.getElementById("draft-others")?.textContent ?? "{}");
   }
 
   /** The settings that this page edits. @returns {Record<string, any>} */
   read() {
-    const found = /** @type {Record<string, any>} */ ({ effect: this.field("effect").value });
-    for (const name of DISPLAYED) found[name] = this.field(name).value.trim();
-    for (const name of LISTS) found[name] = words(this.field(name).value);
-    for (const name of NUMBERS) if (this.field(name).value) found[name] = Number(this.field(name).value);
-    return found;
+    const values = /** @type {Record<string, any>} */ ({ effect: this.field("effect").value });
+    for (const name of DISPLAYED) values[name] = this.field(name).value.trim();
+    for (const name of LISTS) values[name] = splitWords(this.field(name).value);
+    for (const name of NUMBERS) {
+      const text = this.field(name).value;
+      if (text) values[name] = Number(text);
+    }
+    return values;
   }
 
   /** The team that it is shared with, where there is a choice; no part of a draft. @returns {{team?: string | null}} */
-  sharing() { return this.field("team") ? { team: this.field("team").value || null } : {}; }
+  sharing() {
+    const field = this.field("team");
+    return field ? { team: field.value || null } : {};
+  }
 
   /** All that a draft is checked and tried with. @returns {Record<string, any>} */
   whole() { return { ...this.others, ...this.read() }; }
@@ -35,7 +41,7 @@ export class FunctionSettings {
   /** @param {string} module */
   allow(module) {
     const field = this.field("allowed_imports");
-    field.value = words(`${field.value} ${module}`).join(", ");
+    field.value = splitWords(`${field.value} ${module}`).join(", ");
     const fold = field.closest("details");
     if (fold) fold.open = true;
   }
@@ -47,7 +53,11 @@ export class FunctionSettings {
   remedy(refusal, then) {
     const module = refusal.code === "import-not-allowed" && refusal.message?.split(" ")[0];
     if (!module || this.field("allowed_imports").disabled) return null;
-    return make("button", { type: "button", className: "quiet", textContent: gettext("Allow %(module)s", { module }), onclick: () => { this.allow(module); then(); } });
+    const allow = () => {
+      this.allow(module);
+      then();
+    };
+    return make("button", { type: "button", className: "quiet", textContent: gettext("Allow %(module)s", { module }), onclick: allow });
   }
 
   /** @param {string} name @returns {HTMLInputElement} */

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from agents import roles
 from agents.models import Agent, Membership, Provider, Tool, ToolGrant
 from agents.models.team import SLUG, Owned
+from runs.models import Embed
 from runs.models.figures import agents as figures
 
 from ..base import render_shell_page, require_login
@@ -18,6 +19,9 @@ from .lists import list_page, namesake
 
 HEAVY = ("system_prompt", "input_schema", "output_schema", "variables", "published__spec")
 OFFERED = 200
+# What most people set of the limits; the rest is behind "Advanced".
+MAIN_LIMITS = ("max_steps", "timeout", "context_messages")
+MEMORY = ("memory", "memory_summary", "memory_tokens")
 
 
 @require_login
@@ -39,10 +43,18 @@ def may_write_agents(request: HttpRequest) -> bool:
 
 @require_login
 def new_agent(request: HttpRequest) -> HttpResponse:
-    """`?from=` names an agent that is copied."""
+    """`?from=` names an agent that is copied, `?tool=` and `?mode=` a tool that it gets."""
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
-    context = {"copied": copied, "providers": find_providers(request.user), "may_write": may_write_agents(request)}
+    tool = request.GET.get("tool", "")[:64]
+    mode = request.GET.get("mode", "")
+    context = {
+        "copied": copied,
+        "tool": tool,
+        "mode": mode if mode in ToolGrant.Mode.values else ToolGrant.Mode.ASK.value,
+        "providers": find_providers(request.user),
+        "may_write": may_write_agents(request),
+    }
     return render_shell_page(request, "agent_new.html", title, **context)
 
 
@@ -69,6 +81,7 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
     may_use = agent.may_use(user) and roles.allows(user, "messages:write")
     fields = fields_by_tab(agent)
     fields["model"] += make_model_param_fields(agent)
+    limits = fields["limits"]
     return render_shell_page(
         request,
         "agent.html",
@@ -77,6 +90,10 @@ def agent_page(request: HttpRequest, name: str) -> HttpResponse:
         may_edit=may_edit,
         may_use=may_use,
         fields=fields,
+        limit_fields=[field for field in limits if field.name in MAIN_LIMITS],
+        more_limit_fields=[field for field in limits if field.name not in (*MAIN_LIMITS, *MEMORY)],
+        embeds=Embed.objects.visible_to(user).filter(agent=agent)[:OFFERED] if may_edit else [],
+        memory_fields=[field for field in limits if field.name in MEMORY],
         providers=find_providers(user),
         teams=find_teams(user, agent),
         without=unshared_tools(user, agent, may_edit),

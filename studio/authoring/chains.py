@@ -60,12 +60,16 @@ def chain_page(request: HttpRequest, name: str) -> HttpResponse:
     user = request.user
     may_write = may_write_chains(request)
     runs = Run.objects.visible_to(user).filter(chain_version__chain=chain).order_by("-pk")
+    fields = fields_by_tab(chain)["settings"]
+    # The form of the input stands at the start of the steps.
+    start_fields = [field for field in fields if field.name == "input_schema"]
     return render_shell_page(
         request,
         "chain.html",
         chain.name,
         chain=chain,
-        fields=fields_by_tab(chain)["settings"],
+        fields=[field for field in fields if field not in start_fields],
+        start_fields=start_fields,
         may_edit=chain.may_edit(user) and may_write,
         may_write=may_write,
         may_use=chain.may_use(user) and roles.allows(user, "runs:write"),

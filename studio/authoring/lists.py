@@ -20,15 +20,19 @@ def list_page(request: HttpRequest, rows: QuerySet[Any]) -> tuple[list[Any], dic
     descriptions, `?whose=own|team|site`, `?archived=1`.
     """
     archived = bool(request.GET.get("archived"))
-    whose = request.GET.get("whose", "")
-    if whose not in WHOSE:
-        whose = ""
+    whose = read_whose(request)
     matching = filter_by_owner(rows.filter(enabled=not archived), whose, request.user)
     page_rows, around = by_name(request, matching)
     # The filters again, for the links to the next page.
     filters = {"whose": whose, "archived": "1" if archived else "", "search": around["search"]}
     query = urlencode({name: value for name, value in filters.items() if value})
     return page_rows, {"whose": whose, "kinds": WHOSE.items(), "archived": archived, "query": query, **around}
+
+
+def read_whose(request: HttpRequest) -> str:
+    """The filter by owner; an unknown one shows all."""
+    whose = request.GET.get("whose", "")
+    return whose if whose in WHOSE else ""
 
 
 def filter_by_owner(rows: QuerySet[Any], whose: str, user: Any) -> QuerySet[Any]:

@@ -59,7 +59,9 @@ def tidied(path: Path) -> None:
     catalog.metadata |= {"Project-Id-Version": "Muster", "Language": path.parts[-3]}
     catalog.metadata_is_fuzzy = False
     for entry in catalog.fuzzy_entries():  # guessed by msgmerge from a similar text
-        entry.flags, entry.msgstr, entry.msgstr_plural = [], "", {}
+        entry.flags, entry.msgstr = [], ""
+        # Without an empty text for each form msgmerge would refuse the file.
+        entry.msgstr_plural = {0: "", 1: ""} if entry.msgid_plural else {}
         entry.previous_msgid = entry.previous_msgid_plural = None
     catalog.header = "Texts of Muster. `make messages` collects and compiles them."
     catalog.save()

@@ -1,4 +1,4 @@
-"""Five jobs as a new person does them, with nothing but the pages; each has a limit of time.
+"""Jobs as a new person does them, with nothing but the pages; each has a limit of time, some of actions.
 
 The time is that of a person, not of the machine: what is typed, what is decided, and the pages that are read.
 """
@@ -17,7 +17,7 @@ import pytest
 
 from tests.live import ROOT, environment_of, wait_for
 
-from .browser import DESKTOP, picture
+from .browser import DESKTOP, assert_inside_window, picture
 
 pytestmark = [pytest.mark.browser, pytest.mark.live]
 
@@ -102,11 +102,12 @@ class Person:
         self.write("#id_password", PASSWORD)
         self.button("Sign in")
 
-    def done(self, job, within):
+    def done(self, job, within, actions=None):
         counted = f"{job}: {self.seconds:.0f} s ({self.typed} typed, {self.decisions} decisions, {self.pages} pages)"
         print(counted)
         picture(self.page, f"job-{job}")
         assert self.seconds <= within, counted
+        assert actions is None or self.decisions <= actions, counted
 
 
 @pytest.fixture(scope="module")
@@ -164,50 +165,101 @@ def test_an_own_function_in_an_own_agent_that_asks_before_it_calls(sit_down):
     one.done("own-function", within=5 * 60)
 
 
+def test_a_function_is_written_given_to_a_new_agent_and_approved(sit_down, people):
+    """From the pages of functions and agents, each step leading to the next."""
+    one = sit_down("author")
+    page, mark = one.page, token_hex(3)
+    one.decisions = 0  # signing in is no part of it
+    one.link("Functions")
+    one.link("New function")
+    one.write("#name", f"tip-{mark}")
+    one.write(".cm-content", SOURCE)
+    one.click(page.locator("[data-publish]:enabled"))
+    look_at_every_size(page, "dialog[open]")
+    one.button("Publish", page.get_by_role("dialog"))
+    page.get_by_text("v1 is live").wait_for()
+    one.link("Give it to an agent")
+    page.locator("#give-agent").wait_for()
+    assert page.locator("#give-mode").input_value() == "ask", (
+        "what changes something asks unless somebody decides otherwise"
+    )
+    one.button("Give it")
+    one.write("#name", f"jobs-waiter-{mark}")
+    one.write("#description", "Says what to pay.")
+    one.choose("#provider", label="offline")
+    one.button("Create and open")
+    page.locator("[data-publish]:enabled").wait_for()
+    one.write("#f-system_prompt", "Use your tool.")
+    one.write("#text", f"tip-{mark} bill 50 percent 10")
+    one.press("Enter")
+    one.button("Approve")
+    page.locator(".try .answers", has_text="55").wait_for()
+    one.click(page.locator("[data-publish]"))
+    look_at_every_size(page, "dialog[open]")
+    one.button("Publish", page.get_by_role("dialog"))
+    page.get_by_text("Version 1 is live.").wait_for()
+    one.done("function-to-agent", within=5 * 60, actions=25)
+
+
 def test_a_chain_of_three_steps_with_a_loop_and_a_condition(sit_down, people):
     one = sit_down("author")
     page, name = one.page, f"jobs-digest-{token_hex(3)}"
+    one.decisions = 0  # signing in is no part of it
     one.link("Chains")
     one.link("New chain")
     one.write("#name", name)
     one.button("Create and open")
     page.locator("[data-at=publish]:enabled").wait_for()
-    one.click(page.locator("#settings"))
-    one.write("#f-input_schema", '{"properties": {"texts": {"type": "array"}}, "required": ["texts"]}')
-    one.click(page.locator("#build"))
+    one.button("Add a field")
+    one.type("texts")
+    one.choose("#f-input_schema-type-0", "texts")
     add(one, "text_statistics", "read")
-    one.write("#step-each", "input.texts")
-    one.choose("#input-text-how", "expression")
-    one.write("#input-text", "item")
+    one.click(page.locator("#tab-when"))
+    one.choose("#step-each", "field:input.texts")
+    page.locator("#step-parallel").wait_for()
     add(one, "text_statistics", "count")
-    one.write("#input-text", "{{steps.read.output[].words}}")
+    one.choose("#input-text-insert", "field:steps.read.output")
     add(one, "shorten_text", "short")
-    one.write("#step-when-code", "steps.count.output.words > `0`")
     one.write("#input-text", "Texts: {{input.texts}}")
-    one.choose("#input-length-how", "value")
     one.write("#input-length", "20")
-    one.click(page.locator("#try"))
-    one.write("#argument-texts", '["one two", "three"]')
+    one.click(page.locator("#tab-when"))
+    one.choose("#step-when", "field:steps.count.output")
+    one.click(page.locator("[data-at=to-try]"))
+    one.write("#argument-texts", "one two\nthree")
     one.button("Run it")
     page.locator("[data-try=answer]").get_by_text("succeeded").wait_for()
     one.click(page.locator("[data-at=publish]"))
+    look_at_every_size(page, "dialog[open]")
     one.button("Publish", page.get_by_role("dialog"))
     page.get_by_text("Version 1 is live.").wait_for()
     saved = {step["key"]: step for step in people["http"].get(f"/api/v1/chains/{name}").json()["steps"]}
-    assert saved["read"]["for_each"] == "input.texts" and "words" in saved["short"]["when"]
-    one.done("chain", within=8 * 60)
+    assert (saved["read"]["for_each"], saved["read"]["input"]) == ("input.texts", {"text": "item"})
+    assert saved["short"]["when"] == "steps.count.output"
+    one.done("chain", within=8 * 60, actions=35)
+
+
+def look_at_every_size(page, selector):
+    """What was opened lies inside the window of a desk, a small laptop and a phone."""
+    before = page.viewport_size
+    for width, height in ((1440, 900), (1024, 768), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert_inside_window(page, selector)
+    page.set_viewport_size(before)
 
 
 def add(one, tool, name):
+    """A step with a name of its own, which the keys reach at once."""
     one.click(one.page.locator("[data-at=add]"))
     one.type(tool)
     one.page.get_by_role("option", name=tool).first.wait_for()
+    if name == "read":
+        look_at_every_size(one.page, "dialog[open]")
     one.press("Enter")
     one.page.locator("#step-key:focus").wait_for()
-    one.press("Control+a")  # Firefox reports a change only of what was typed
+    one.page.keyboard.press("Control+a")  # Firefox reports a change only of what was typed
     one.type(name)
     one.press("Tab")
-    one.page.locator(f".outline [data-step={name}]").wait_for()
+    one.page.locator(f".steps-pane [data-step={name}]").wait_for()
 
 
 def test_a_colleague_approves(sit_down, people):

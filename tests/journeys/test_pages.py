@@ -307,6 +307,8 @@ def test_a_function_is_written_refused_tried_published_and_compared(open_page, l
     assert serious(page) == []
     picture(page, "workbench")
     page.get_by_role("button", name="Publish").click()
+    page.get_by_role("dialog").get_by_text("This is the first version.").wait_for()
+    page.get_by_role("dialog").get_by_role("button", name="Publish").click()
     page.wait_for_url(f"**/functions/{name}/")
     page.get_by_text("v1 is live").wait_for()
     page.get_by_role("tab", name="Tests").click()

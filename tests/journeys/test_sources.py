@@ -32,9 +32,9 @@ def test_an_answer_cites_its_sources_and_they_open_the_document(open_page, live,
     post("/api/v1/agents/", json=made).raise_for_status()
     page = open_page(f"/agents/{agent}/")
     page.get_by_role("tab", name="Tools").click()
-    page.get_by_role("button", name=f"Grant {shelf}", exact=True).click()
-    page.locator("[data-granted] li", has_text=f"fetch-{shelf}").last.wait_for()
-    page.get_by_role("button", name=f"Grant {shelf}", exact=True).wait_for(state="detached")
+    page.get_by_role("tab", name="Knowledge").click()
+    page.get_by_role("checkbox", name=f"The agent reads {shelf}", exact=True).check()
+    page.get_by_text("unsaved changes").wait_for()
     assert serious(page) == []
     picture(page, "agent-knowledge")
     page.locator("[data-save]").click()

@@ -102,7 +102,7 @@ def test_it_is_changed_published_compared_and_rolled_back(open_page, published, 
     page.get_by_text("is live.", exact=False).first.wait_for()
     page.get_by_role("tab", name="Versions").click()
     page.get_by_role("row", name="More cheer").get_by_role("button", name="Compare with v").click()
-    page.locator("#panel-versions del", has_text="Be kind.").wait_for()
+    page.locator("#panel-versions .changes del", has_text="Be kind.").wait_for()
     assert serious(page) == []
     picture(page, "agent-versions-desktop")
     page.on("dialog", lambda dialog: dialog.accept())
@@ -146,6 +146,7 @@ def test_a_refused_value_is_explained_at_its_field(open_page, published, live):
     page.get_by_role("button", name="Remove $2.50").click()
     page.get_by_text("No budget limits this agent.").wait_for()
     page.get_by_role("tab", name="Data").click()
+    page.locator("#panel-data summary", has_text="As JSON Schema").last.click()
     page.fill("#f-output_schema", "{no json")
     page.fill("#f-variables", "")
     page.get_by_role("button", name="Save draft").click()
@@ -174,7 +175,7 @@ def test_leaving_with_unsaved_changes_asks(open_page, published):
 def test_every_part_is_accessible_and_fits(device, open_page, published, request):
     page = open_page("/agents/studio-adder/", device)
     ready(page)
-    for part in ("write", "tools", "limits", "data", "versions", "use"):
+    for part in ("write", "tools", "knowledge", "limits", "data", "versions", "use"):
         page.locator(f"#{part}").click()
         page.wait_for_load_state("networkidle")
         assert serious(page) == [], part
@@ -194,3 +195,72 @@ def test_a_model_is_picked_from_the_providers_list_or_typed(open_page, published
     page.get_by_role("button", name="Save draft").click()
     page.get_by_text("The draft is saved.").wait_for()
     assert live.http.get(AGENT).json()["model_name"] == "another"
+
+
+def test_memory_is_one_switch_that_also_grants_its_tools(open_page, published, live):
+    page = open_page("/agents/studio-adder/#knowledge")
+    ready(page)
+    page.get_by_label("It remembers what people tell it").check()
+    page.get_by_text("unsaved changes").wait_for()
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("Control+s")
+    page.get_by_text("The draft is saved.").wait_for()
+    agent = live.http.get(AGENT).json()
+    assert agent["memory"] == "suggest"
+    assert {"remember", "recall", "forget"} <= {grant["tool"] for grant in agent["grants"]}
+    page.get_by_role("tab", name="Tools").click()
+    names = page.locator("[data-granted] li").all_inner_texts()
+    assert len(names) == 1, "the switch stands for the tools of memory"
+    page.get_by_role("tab", name="Knowledge").click()
+    page.get_by_label("It remembers what people tell it").uncheck()
+    page.keyboard.press("Control+s")
+    page.get_by_text("The draft is saved.").wait_for()
+    wait_on(page, lambda: live.http.get(AGENT).json()["memory"] == "off")
+    assert [grant["tool"] for grant in live.http.get(AGENT).json()["grants"]] == ["add-up"]
+
+
+def test_the_form_of_an_answer_is_a_table_of_fields(open_page, published, live):
+    page = open_page("/agents/studio-adder/#data")
+    ready(page)
+    table = page.locator("[data-schema-for=f-output_schema]")
+    table.get_by_role("button", name="Add a field").click()
+    page.keyboard.type("total")
+    table.get_by_label("Type of field 1").select_option("number")
+    page.keyboard.press("Control+s")
+    page.get_by_text("The draft is saved.").wait_for()
+    schema = {"type": "object", "properties": {"total": {"type": "number"}}, "required": ["total"]}
+    assert live.http.get(AGENT).json()["output_schema"] == schema
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 900), (1024, 768)])
+def test_what_is_written_to_the_agent_is_in_view(open_page, published, width, height):
+    page = open_page("/agents/studio-adder/", {"viewport": {"width": width, "height": height}})
+    ready(page)
+    assert_inside_window(page, ".try .composer")
+
+
+def test_publishing_says_what_changed_in_the_labels_of_the_form(open_page, published, live):
+    page = open_page("/agents/studio-adder/#limits")
+    ready(page)
+    page.fill("#f-max_steps", "7")
+    page.get_by_role("tab", name="Tools").click()
+    page.get_by_label("Calls: add-up").select_option("allow")
+    page.get_by_role("button", name="Publish").click()
+    dialog = page.get_by_role("dialog")
+    dialog.locator("dt", has_text="Steps of a run").wait_for()
+    words = dialog.inner_text()
+    assert "12 → 7" in words and "Tool “add-up”: Calls" in words
+    assert "definition_hash" not in words and "deadline_s" not in words
+
+
+def test_a_chat_for_web_sites_begins_on_the_page_of_its_agent_and_is_seen_live(open_page, published):
+    page = open_page("/agents/studio-adder/#sites")
+    ready(page)
+    page.get_by_role("button", name="Create a chat, switched off").click()
+    page.get_by_label("Visitors may use it").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_text("the chat as visitors see it").wait_for()
+    page.get_by_role("button", name="Open the chat").click()
+    page.get_by_role("textbox", name="Write a message").wait_for()
+    page.goto("/agents/studio-adder/#sites")
+    page.locator("#panel-sites li", has_text="on").first.wait_for()

@@ -7,6 +7,9 @@ import { gettext } from "../texts.js";
 
 export const KINDS = ["agent", "tool", "chain"];
 
+// Stands for the start of a chain where steps are chosen; no step can have this key.
+export const START = "$start";
+
 /** @param {Step} step */
 export const kindOf = (step) => KINDS.find((kind) => kind in step) ?? step.target_kind ?? "tool";
 
@@ -66,6 +69,15 @@ export function needsOf(draft) {
     before = step.key;
   }
   return found;
+}
+
+/** The draft with its start as a step that those wait for which wait for nothing: for the picture. @param {Draft} draft @returns {Draft} */
+export function withStart(draft) {
+  const needs = needsOf(draft);
+  const spare = fallbacks(draft);
+  const isFirst = (/** @type {Step} */ step) => !spare.has(step.key) && !needs.get(step.key)?.length;
+  const steps = draft.steps.map((step) => (isFirst(step) ? { ...step, needs: [START] } : step));
+  return { ...draft, steps: [{ key: START }, ...steps] };
 }
 
 /** All steps that have ended when this one starts. @param {Draft} draft @param {string} key @returns {Set<string>} */

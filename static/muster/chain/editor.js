@@ -1,23 +1,30 @@
-// The editor of a chain: one draft, shown as a picture, as a list and as the form of one step; saved with If-Match.
+// The editor of a chain: one draft, shown as a list, as a picture and in the inspector; saved with If-Match.
 import { api, localise, make, tell } from "../page.js";
-import * as ops from "./draft.js";
-import { StepForm } from "./form.js";
-import { meet } from "./clash.js";
-import { Catalog, pick, targets } from "./picker.js";
-import { drawOutline } from "./outline.js";
-import { Picture } from "./picture.js";
-import { archive, askToPublish, publish } from "./publish.js";
-import { Try, statesOf } from "./try.js";
-import { Fields } from "../fields.js";
-import { Row } from "../row.js";
 import { Tools } from "../agent/tools.js";
 import { showUsers } from "../agent/use.js";
 import { Versions } from "../agent/versions.js";
-import { guard } from "../unsaved.js";
+import { Fields } from "../fields.js";
+import { Row } from "../row.js";
+import { SchemaBuilder } from "../schemabuilder.js";
 import { gettext, ngettext } from "../texts.js";
+import { guard } from "../unsaved.js";
+import { Catalog, findTargets } from "./catalog.js";
+import { resolveClash } from "./clash.js";
+import * as ops from "./draft.js";
+import { Inspector } from "./inspector.js";
+import { drawOutline } from "./outline.js";
+import { pick } from "./picker.js";
+import { Picture } from "./picture.js";
+import { archive, askToPublish, publish } from "./publish.js";
+import { Try, statesOf } from "./try.js";
 
 /** @typedef {import("./draft.js").Draft} Draft */
+/** @typedef {import("./picture.js").State} State */
 /** @typedef {Error & {status?: number, code?: string, details?: any[]}} Problem */
+/** @typedef {{step: string, code: string, message: string, hint: string}} DraftProblem */
+
+const { START } = ops;
+const NARROW = "(max-width: 62rem)";
 
 const at = (/** @type {string} */ name) => /** @type {any} */ (document.querySelector(`[data-at="${name}"]`));
 const byId = (/** @type {string} */ id) => /** @type {any} */ (document.getElementById(id));
@@ -33,26 +40,39 @@ export class Editor {
     this.fields = new Fields(root);
     this.catalog = new Catalog();
     this.history = new ops.History({ steps: [], grants: [], output: "", strategy: "graph" });
-    this.selected = "";
-    /** @type {Map<string, import("./picture.js").State>} */
+    this.selected = START;
+    /** @type {Map<string, State>} */
     this.states = new Map();
     /** @type {Map<string, any>} rows of the last run's steps, each with its run */
     this.last = new Map();
+    /** @type {any[]} rows of the items of its loops */
+    this.lastItems = [];
     this.lastInput = /** @type {any} */ (undefined);
-    this.place = `pins/${document.body.dataset.person}/${root.dataset.id}`; // another person may sign in with this browser
-    this.pins = new Map(/** @type {[string, any][]} */ (remembered(this.place)));
-    /** @type {{step: string, code: string, message: string, hint: string}[]} */
+    // With the person: another one may sign in with this browser.
+    this.pinPlace = `pins/${document.body.dataset.person}/${root.dataset.id}`;
+    this.pins = new Map(/** @type {[string, any][]} */ (loadPins(this.pinPlace)));
+    /** @type {DraftProblem[]} */
     this.problems = [];
     this.isReady = false;
     this.picture = new Picture(at("picture"), {
-      select: (key) => this.select(key), open: (key) => { this.select(key); byId("step-key")?.focus(); },
-      connect: (from, to) => this.connect(from, to), disconnect: (from, to) => { this.change(ops.disconnect(this.draft, from, to)); this.form.again(); this.say(gettext("%(to)s no longer waits for %(from)s.", { to, from })); },
-      add: (after) => this.add(after), say: (words) => this.say(words),
+      select: (key) => this.select(key),
+      open: (key) => this.open(key),
+      connect: (from, to) => this.connect(from, to),
+      disconnect: (from, to) => this.disconnect(from, to),
+      add: (after) => this.add(after),
+      say: (words) => this.say(words),
     });
-    this.form = new StepForm(at("form"), this);
+    this.inspector = new Inspector(at("step"), this);
     this.tools = new Tools(byId("panel-settings"), () => this.change({ ...this.draft, grants: structuredClone(this.tools.read()) }));
-    this.versions = new Versions(byId("panel-versions"), this.row, this.isEditable, async () => { await this.row.load(); this.showState(); });
-    this.trial = document.getElementById("panel-try")?.querySelector("[data-try]") ? new Try(byId("panel-try"), this) : null;
+    this.versions = new Versions(byId("panel-versions"), this.row, this.fields.nameOf, this.isEditable, () => this.reloadState());
+    this.trial = at("trial") ? new Try(at("trial"), this) : null;
+    this.inputFields = new SchemaBuilder(at("input-fields"), byId("f-input_schema"), {
+      label: gettext("Input fields"),
+      empty: gettext("No field yet: the chain takes any input. Name what it needs, so that steps can read it."),
+      isEditable: this.isEditable,
+    });
+    const output = /** @type {HTMLElement} */ (root.querySelector("[data-schema-for=f-output_schema]"));
+    this.outputFields = new SchemaBuilder(output, byId("f-output_schema"), { label: gettext("Output fields"), empty: gettext("No field."), isEditable: this.isEditable });
   }
 
   get draft() { return this.history.now; }
@@ -62,27 +82,29 @@ export class Editor {
 
   // -- changes ----------------------------------------------------------------------------------------------------------
 
-  /** @param {Draft} draft @param {string} [about] */
-  change(draft, about = "") {
+  /** @param {Draft} draft @param {string} [field] in which the person types */
+  change(draft, field = "") {
     if (!this.isEditable) return;
-    this.history.push(draft, about);
+    this.history.push(draft, field);
     this.refresh();
   }
 
   /** Another draft replaces what is shown: undo, redo, what somebody else saved. */
   replaced() {
-    if (!ops.stepOf(this.draft, this.selected)) this.selected = this.draft.steps[0]?.key ?? "";
-    this.sync("output", this.draft.output);
-    this.sync("strategy", this.draft.strategy);
+    if (!ops.stepOf(this.draft, this.selected)) this.selected = START;
+    this.writeField("output", this.draft.output);
+    this.writeField("strategy", this.draft.strategy);
+    this.inputFields.read();
+    this.outputFields.read();
     this.tools.fill(this.draft.grants);
     this.refresh();
-    this.form.show(this.selected);
+    this.showInspector();
   }
 
   /** @param {string} name @param {string} value */
-  sync(name, value) {
-    const control = this.root.querySelector(`[data-field="${name}"]`);
-    if (control && /** @type {any} */ (control).value !== value) /** @type {any} */ (control).value = value;
+  writeField(name, value) {
+    const control = /** @type {any} */ (this.root.querySelector(`[data-field="${name}"]`));
+    if (control && control.value !== value) control.value = value;
   }
 
   refresh() {
@@ -93,21 +115,38 @@ export class Editor {
   }
 
   drawPicture() {
-    const problems = new Map(this.draft.steps.map((step) => [step.key, this.problemsOf(step.key).map((one) => one.message)]));
-    this.picture.draw(this.draft, { selected: this.selected, states: this.states, problems, isEditable: this.isEditable });
-    at("picture").hidden = at("zoom").hidden = !this.draft.steps.length;
+    const problems = new Map();
+    for (const { key } of this.draft.steps) problems.set(key, this.problemsOf(key).map((problem) => problem.message));
+    this.picture.draw(this.draft, { selected: this.selected, states: this.states, problems, isEditable: this.isEditable, input: this.inputSchema() });
   }
+
+  drawOutline() {
+    drawOutline(this, at("outline"));
+    const isStep = this.selected !== START;
+    for (const button of this.root.querySelectorAll("[data-one]")) /** @type {HTMLButtonElement} */ (button).disabled = !isStep;
+    at("none").hidden = this.draft.steps.length > 0;
+    // A chain without steps is shown as an empty list that says what to do.
+    const ofChain = this.problems.filter((problem) => !problem.step && problem.code !== "no_steps");
+    const notes = ofChain.map(({ message, hint }) => {
+      const text = [message, hint].filter(Boolean).join(" ");
+      return make("p", { className: "note error small", textContent: text });
+    });
+    at("problems").replaceChildren(...notes);
+  }
+
+  // -- what is chosen ---------------------------------------------------------------------------------------------------
 
   /** @param {string} key */
   select(key) {
-    byId("step")?.click();
+    const isShown = byId("build").getAttribute("aria-selected") === "true";
+    if (!isShown) byId("build").click();
     return this.mark(key);
   }
 
-  /** Chosen, and the form is where reading goes on. @param {string} key */
+  /** Chosen, and the inspector is where reading goes on. @param {string} key */
   async open(key) {
     await this.select(key);
-    at("form").focus({ preventScroll: !matchMedia("(max-width: 62rem)").matches });
+    at("inspector").focus({ preventScroll: !matchMedia(NARROW).matches });
   }
 
   /** Chosen, without leaving the tab. @param {string} key */
@@ -116,50 +155,96 @@ export class Editor {
     this.drawPicture();
     this.drawOutline();
     this.picture.reveal(key);
-    return this.form.show(key);
+    return this.showInspector();
   }
+
+  showInspector() {
+    const isStep = Boolean(ops.stepOf(this.draft, this.selected));
+    at("start").hidden = isStep;
+    at("step").hidden = !isStep;
+    return isStep ? this.inspector.show(this.selected) : Promise.resolve();
+  }
+
+  /** The step that stopped a run, with what it was given and what went wrong. @param {string} key */
+  async showFailure(key) {
+    if (!ops.stepOf(this.draft, key)) return;
+    await this.mark(key);
+    byId("tab-last").click();
+  }
+
+  showTry() {
+    this.select(START);
+    byId("tab-try").click();
+    /** @type {HTMLElement | null} */ (at("trial")?.querySelector("input, textarea, select, button"))?.focus();
+  }
+
+  // -- steps ------------------------------------------------------------------------------------------------------------
 
   /** @param {string} [after] */
   async add(after = this.selected) {
     if (!this.isEditable) return;
-    const found = await pick({ title: after ? gettext("What runs after “%(after)s”?", { after }) : gettext("What does the step run?"), find: (text) => targets(this.name, text) });
-    if (!found) return;
-    const { draft, key } = ops.add(this.draft, found, ops.stepOf(this.draft, after) ? after : "");
-    this.change(found.kind === "tool" && !this.grantOf(found.name) ? ops.grant(draft, { ...found, kind: found.toolKind }) : draft);
-    this.say(gettext("Step %(key)s was added%(what)s. %(number)s steps.", { key, what: after ? ` ${gettext("after %(after)s", { after })}` : "", number: this.draft.steps.length }));
+    const isAfterStep = Boolean(ops.stepOf(this.draft, after));
+    const title = isAfterStep ? gettext("What runs after “%(after)s”?", { after }) : gettext("What does the step run?");
+    const target = await pick({ title, find: (text) => findTargets(this.name, text) });
+    if (!target) return;
+    const { draft, key } = ops.add(this.draft, target, isAfterStep ? after : "");
+    const needsGrant = target.kind === "tool" && !this.grantOf(target.name);
+    this.change(needsGrant ? ops.grant(draft, { ...target, kind: target.toolKind }) : draft);
+    const place = isAfterStep ? ` ${gettext("after %(after)s", { after })}` : "";
+    this.say(gettext("Step %(key)s was added%(what)s. %(number)s steps.", { key, what: place, number: this.draft.steps.length }));
+    byId("tab-input").click();
     await this.select(key);
     byId("step-key")?.focus();
   }
 
   /** @param {string} from @param {string} to */
   connect(from, to) {
-    const why = ops.refusal(this.draft, from, to);
-    if (why) { this.say(why); tell(why); return; }
+    const why = from === START || to === START ? gettext("Steps that wait for nothing begin at the start.") : ops.refusal(this.draft, from, to);
+    if (why) {
+      this.say(why);
+      tell(why);
+      return;
+    }
     this.change(ops.connect(this.draft, from, to));
     this.say(gettext("%(to)s now waits for %(from)s.", { to, from }));
-    this.form.again();
+    this.showInspector();
+  }
+
+  /** @param {string} from @param {string} to */
+  disconnect(from, to) {
+    this.change(ops.disconnect(this.draft, from, to));
+    this.showInspector();
+    this.say(gettext("%(to)s no longer waits for %(from)s.", { to, from }));
   }
 
   remove(key = this.selected) {
     if (!this.isEditable || !ops.stepOf(this.draft, key)) return;
     const users = ops.neededBy(this.draft, key);
     const words = users.map(({ key: user, how }) => (user ? `“${user}” ${how}` : how)).join("; ");
-    if (users.length && !confirm(gettext("Delete “%(key)s”? %(words)s. Steps that waited for it then wait for what it waited for; expressions that read it have to be changed.", { key, words }))) return;
+    const question = gettext("Delete “%(key)s”? %(words)s. Steps that waited for it then wait for what it waited for; expressions that read it have to be changed.", { key, words });
+    if (users.length && !confirm(question)) return;
     const place = this.draft.steps.findIndex((step) => step.key === key);
     this.change(ops.remove(this.draft, key));
     this.say(gettext("Step %(key)s was deleted. Undo brings it back.", { key }));
-    this.problems = this.problems.filter((one) => one.step !== key);
-    this.select(this.draft.steps[Math.min(place, this.draft.steps.length - 1)]?.key ?? "");
+    this.problems = this.problems.filter((problem) => problem.step !== key);
+    const next = this.draft.steps[Math.min(place, this.draft.steps.length - 1)];
+    this.select(next?.key ?? START);
     at("outline").querySelector("[aria-current]")?.focus();
   }
 
   /** @param {Draft} draft @param {string} before @param {string} after */
   renamed(draft, before, after) {
     this.history.push(draft);
-    for (const map of [this.states, this.last, this.pins]) if (map.has(before)) { /** @type {Map<string, any>} */ (map).set(after, map.get(before)); map.delete(before); }
-    this.problems = this.problems.map((one) => (one.step === before ? { ...one, step: after } : one));
-    this.selected = this.form.key = after;
-    this.sync("output", this.draft.output);
+    for (const map of /** @type {Map<string, any>[]} */ ([this.states, this.last, this.pins])) {
+      if (!map.has(before)) continue;
+      map.set(after, map.get(before));
+      map.delete(before);
+    }
+    this.lastItems = this.lastItems.map((row) => (row.key === before ? { ...row, key: after } : row));
+    this.problems = this.problems.map((problem) => (problem.step === before ? { ...problem, step: after } : problem));
+    this.selected = after;
+    this.inspector.key = after;
+    this.writeField("output", this.draft.output);
     this.refresh();
     this.say(gettext("%(before)s is now %(after)s, also where other steps name it.", { before, after }));
   }
@@ -167,7 +252,8 @@ export class Editor {
   /** @param {number} by */
   move(by) {
     this.change(ops.move(this.draft, this.selected, by));
-    this.say(gettext("%(selected)s is number %(place)s of %(number)s.", { selected: this.selected, place: this.draft.steps.findIndex((step) => step.key === this.selected) + 1, number: this.draft.steps.length }));
+    const place = this.draft.steps.findIndex((step) => step.key === this.selected) + 1;
+    this.say(gettext("%(selected)s is number %(place)s of %(number)s.", { selected: this.selected, place, number: this.draft.steps.length }));
     at("outline").querySelector("[aria-current]")?.focus();
   }
 
@@ -180,7 +266,11 @@ export class Editor {
 
   /** @param {boolean} isUndo */
   goBack(isUndo) {
-    if (!(isUndo ? this.history.undo() : this.history.redo())) { this.say(isUndo ? gettext("There is nothing to undo.") : gettext("There is nothing to redo.")); return; }
+    const isDone = isUndo ? this.history.undo() : this.history.redo();
+    if (!isDone) {
+      this.say(isUndo ? gettext("There is nothing to undo.") : gettext("There is nothing to redo."));
+      return;
+    }
     this.replaced();
     this.say(isUndo ? gettext("Undone.") : gettext("Done again."));
   }
@@ -188,47 +278,65 @@ export class Editor {
   // -- what is known ----------------------------------------------------------------------------------------------------
 
   /** @param {string} tool */
-  grantOf(tool) { return this.draft.grants.find((one) => one.tool === tool); }
+  grantOf(tool) { return this.draft.grants.find((grant) => grant.tool === tool); }
 
-  /** @param {string} key */
+  /** @param {string} key @returns {DraftProblem[]} */
   problemsOf(key) {
-    const missing = ops.ungranted(this.draft);
-    const tool = key && ops.stepOf(this.draft, key)?.tool;
-    const own = tool && missing.has(tool) ? [{ step: key, code: "no_grant", message: gettext("“%(tool)s” is not granted to this chain.", { tool }), hint: gettext("Grant it below.") }] : [];
-    return [...own, ...this.problems.filter((one) => one.step === key && one.code !== "no_grant")];
+    const tool = ops.stepOf(this.draft, key)?.tool;
+    const isMissing = tool && ops.ungranted(this.draft).has(tool);
+    // The draft on this page may already have the grant that the saved one lacked.
+    const others = this.problems.filter((problem) => problem.step === key && problem.code !== "no_grant");
+    if (!isMissing) return others;
+    const message = gettext("“%(tool)s” is not granted to this chain.", { tool });
+    return [{ step: key, code: "no_grant", message, hint: gettext("Grant it below.") }, ...others];
   }
 
   /** @param {string} key */
   lastOf(key) { return this.last.get(key); }
 
+  /** @param {string} key @returns {any[]} rows of the items of its loop in the last run */
+  itemsOf(key) { return this.lastItems.filter((row) => row.key === key); }
+
   /** @returns {any} the chain's input schema as it stands in the form */
   inputSchema() {
     const text = byId("f-input_schema")?.value ?? "";
-    try { return text.trim() ? JSON.parse(text) : null; } catch { return this.row.base.input_schema ?? null; }
+    try {
+      return text.trim() ? JSON.parse(text) : null;
+    } catch {
+      return this.row.base.input_schema ?? null;
+    }
   }
 
   /** @param {string} key @param {Record<string, any> | null} pin */
   pin(key, pin) {
     if (pin) this.pins.set(key, pin);
     else this.pins.delete(key);
-    remember(this.place, this.pins);
+    savePins(this.pinPlace, this.pins);
     this.drawOutline();
     this.trial?.tellPins();
   }
 
-  /** @param {Map<string, import("./picture.js").State>} states of a run, drawn at once */
+  /** @param {Map<string, State>} states of a run, drawn at once */
   show(states) {
     this.states = states;
     this.drawPicture();
     this.drawOutline();
   }
 
+  /** @param {any[]} rows of the steps of a run @param {string} run */
+  keep(rows, run) {
+    this.lastItems = rows.filter((row) => row.item !== -1);
+    for (const row of rows) {
+      if (row.item === -1) this.last.set(row.key, { ...row, run });
+    }
+  }
+
   /** What the steps of a run did: states, inputs and outputs. @param {string} run */
   async learn(run) {
     const { results } = await api(`runs/${run}/steps/?limit=200`);
-    for (const row of results) if (row.item === -1) this.last.set(row.key, { ...row, run });
+    this.keep(results, run);
     this.show(statesOf(results));
-    if (this.selected) await this.form.again();
+    await this.showInspector();
   }
 
   /** Samples of the newest run of this person. */
@@ -236,19 +344,10 @@ export class Editor {
     const { results: [run] } = await api(`${this.path}/runs?limit=1`);
     if (!run) return;
     const { results } = await api(`runs/${run.id}/steps/?limit=200`);
-    for (const row of results) if (row.item === -1) this.last.set(row.key, { ...row, run: run.id });
+    this.keep(results, run.id);
     this.lastInput = (await api(`runs/${run.id}`)).input;
     this.trial?.fill(this.lastInput);
-    if (this.selected) this.form.again();
-  }
-
-  drawOutline() {
-    drawOutline(this, at("outline"));
-    for (const button of this.root.querySelectorAll("[data-one]")) /** @type {HTMLButtonElement} */ (button).disabled = !this.selected;
-    at("none").hidden = this.draft.steps.length > 0;
-    // A chain without steps is shown as an empty list that says what to do.
-    const own = this.problems.filter((one) => !one.step && one.code !== "no_steps");
-    at("problems").replaceChildren(...own.map(({ message, hint }) => make("p", { className: "note error small", textContent: [message, hint].filter(Boolean).join(" ") })));
+    this.showInspector();
   }
 
   // -- saving -----------------------------------------------------------------------------------------------------------
@@ -256,22 +355,36 @@ export class Editor {
   /** The fields that differ from what the server has; throws for what cannot be read. */
   changes() {
     const now = { ...this.fields.read(this.row.base), steps: this.draft.steps, grants: this.draft.grants };
-    const base = { ...this.row.base, steps: (this.row.base.steps ?? []).map(ops.tidy) };
-    const found = Object.fromEntries(Object.entries(now).filter(([key, value]) => !ops.equal(value, /** @type {any} */ (base)[key])));
-    return "steps" in found ? { ...found, grants: now.grants } : found;
+    const base = /** @type {any} */ ({ ...this.row.base, steps: (this.row.base.steps ?? []).map(ops.tidy) });
+    const changed = Object.fromEntries(Object.entries(now).filter(([key, value]) => !ops.equal(value, base[key])));
+    // Steps are checked with the grants that they were written with.
+    return "steps" in changed ? { ...changed, grants: now.grants } : changed;
   }
 
   isChanged() {
     if (!this.isReady || !this.isEditable) return false;
-    try { return Object.keys(this.changes()).length > 0; } catch { return true; }
+    try {
+      return Object.keys(this.changes()).length > 0;
+    } catch {
+      return true;
+    }
   }
 
   showState() {
     if (!this.isReady) return;
     const { published_version: live, enabled } = this.row.base;
-    at("state").textContent = [live ? gettext("v%(live)s is live", { live }) : gettext("nothing is published"), enabled ? "" : "archived", this.isChanged() ? gettext("unsaved changes") : ""].filter(Boolean).join(" · ");
+    const words = [live ? gettext("v%(live)s is live", { live }) : gettext("nothing is published")];
+    if (!enabled) words.push(gettext("archived"));
+    if (this.isChanged()) words.push(gettext("unsaved changes"));
+    at("state").textContent = words.join(" · ");
+    if (!this.isEditable) return;
     at("undo").disabled = !this.history.before.length;
     at("redo").disabled = !this.history.after.length;
+  }
+
+  async reloadState() {
+    await this.row.load();
+    this.showState();
   }
 
   /** @returns {Promise<boolean>} whether the server has what the page shows */
@@ -281,23 +394,30 @@ export class Editor {
       const changed = this.changes();
       if (Object.keys(changed).length) await this.row.save(changed);
       byId("clash").hidden = true;
-      this.taken();
+      this.takeSaved();
       await this.check();
-      tell(this.problems.length ? ngettext("The draft is saved. One problem prevents publishing it.", "The draft is saved. %(number)s problems prevent publishing it.", this.problems.length) : gettext("The draft is saved. Publish it to make it live."), "success");
+      const count = this.problems.length;
+      const problems = ngettext("The draft is saved. One problem prevents publishing it.", "The draft is saved. %(number)s problems prevent publishing it.", count);
+      tell(count ? problems : gettext("The draft is saved. Publish it to make it live."), "success");
       return true;
     } catch (error) {
       const problem = /** @type {Problem} */ (error);
-      if (problem.status === 412) await meet(this, byId("clash"));
+      if (problem.status === 412) await resolveClash(this, byId("clash"));
       else this.complain(problem, gettext("Not saved."));
       return false;
     }
   }
 
   /** What the server now has is the draft; undo goes back beyond it. */
-  taken() {
+  takeSaved() {
     this.fields.fill(this.row.base);
-    const saved = draftOf(this.row.base);
-    if (!ops.equal(saved, this.draft)) { this.history.push(saved); this.tools.fill(saved.grants); }
+    this.inputFields.read();
+    this.outputFields.read();
+    const saved = makeDraft(this.row.base);
+    if (!ops.equal(saved, this.draft)) {
+      this.history.push(saved);
+      this.tools.fill(saved.grants);
+    }
     this.refresh();
   }
 
@@ -305,97 +425,160 @@ export class Editor {
     this.problems = (await api(`${this.path}/graph`)).problems;
     this.drawPicture();
     this.drawOutline();
-    this.form.again();
+    this.showInspector();
   }
 
   /** Each problem at its step or field, the others in one line. @param {Problem} problem @param {string} words */
   complain(problem, words) {
     const details = problem.details ?? [];
-    const known = details.filter((one) => one.step && ops.stepOf(this.draft, one.step));
-    if (known.length) {
-      this.problems = known.map(({ step, code = "", field = "", message = "", hint = "" }) => ({ step, code, message: [field, message].filter(Boolean).join(": "), hint }));
-      this.select(known[0].step);
+    const ofSteps = details.filter((detail) => detail.step && ops.stepOf(this.draft, detail.step));
+    if (ofSteps.length) {
+      this.problems = ofSteps.map(({ step, code = "", field = "", message = "", hint = "" }) => ({ step, code, message: [field, message].filter(Boolean).join(": "), hint }));
+      this.select(ofSteps[0].step);
     }
-    const rest = this.fields.point(details.filter((one) => !known.includes(one)));
-    tell([words, ...(details.length && !rest.length ? [known.length ? gettext("See step “%(step)s”.", { step: known[0].step }) : gettext("See the marked field.")] : [problem.message])].join(" "));
+    const rest = this.fields.point(details.filter((detail) => !ofSteps.includes(detail)));
+    let reason = problem.message;
+    if (details.length && !rest.length) reason = gettext("See the marked field.");
+    if (ofSteps.length) reason = gettext("See step “%(step)s”.", { step: ofSteps[0].step });
+    tell(`${words} ${reason}`);
   }
 
   fieldChanged() {
-    const [output, strategy] = ["output", "strategy"].map((name) => /** @type {any} */ (this.root.querySelector(`[data-field="${name}"]`))?.value ?? "");
-    if (output !== this.draft.output || strategy !== this.draft.strategy) this.change({ ...this.draft, output, strategy }, "fields");
-    else this.showState();
-    this.trial?.show();
+    const valueOf = (/** @type {string} */ name) => /** @type {any} */ (this.root.querySelector(`[data-field="${name}"]`))?.value ?? "";
+    const [output, strategy] = [valueOf("output"), valueOf("strategy")];
+    const isOfDraft = output !== this.draft.output || strategy !== this.draft.strategy;
+    if (isOfDraft) this.change({ ...this.draft, output, strategy }, "fields");
+    else this.refresh();
   }
 
   // -- keys and start ---------------------------------------------------------------------------------------------------
 
+  /** @param {KeyboardEvent} event @returns {(() => any) | undefined} */
+  actionFor(event) {
+    const target = /** @type {Element} */ (event.target);
+    const isTyping = target.closest("input, textarea, select, [contenteditable]");
+    const step = target.closest("[data-step]");
+    const key = step?.getAttribute("data-step") ?? "";
+    const isControl = event.ctrlKey || event.metaKey;
+    if (isControl && !event.altKey) {
+      const letter = event.key.toLowerCase();
+      if (letter === "s") return () => this.save();
+      if (!isTyping && letter === "z") return () => this.goBack(!event.shiftKey);
+      if (!isTyping && letter === "y") return () => this.goBack(false);
+      return undefined;
+    }
+    if (!step || isTyping) return undefined;
+    const by = /** @type {Record<string, number>} */ ({ ArrowUp: -1, ArrowDown: 1 })[event.key];
+    if (event.altKey) {
+      if (!by || key === START) return undefined;
+      return () => {
+        this.selected = key;
+        this.move(by);
+      };
+    }
+    if (event.key === "Delete" || event.key === "Backspace") return () => this.remove(key);
+    return event.key === "n" ? () => this.add(key) : undefined;
+  }
+
   /** @param {KeyboardEvent} event */
-  key(event) {
-    const isTyping = /** @type {Element} */ (event.target).closest("input, textarea, select, [contenteditable]");
-    const control = event.ctrlKey || event.metaKey;
-    const isStep = /** @type {Element} */ (event.target).closest("[data-step]");
-    const key = isStep?.getAttribute("data-step") ?? this.selected;
-    const act = control && !event.altKey ? { s: () => this.save(), ...(isTyping ? {} : { z: () => this.goBack(!event.shiftKey), y: () => this.goBack(false) }) }[event.key.toLowerCase()]
-      : !isTyping && !control && !event.altKey && isStep ? /** @type {any} */ ({ Delete: () => this.remove(key), Backspace: () => this.remove(key), n: () => this.add(key) })[event.key]
-        : event.altKey && isStep ? /** @type {any} */ ({ ArrowUp: () => { this.selected = key; this.move(-1); }, ArrowDown: () => { this.selected = key; this.move(1); } })[event.key] : null;
-    if (!act || document.querySelector("dialog[open]")) return;
+  onKey(event) {
+    const action = this.actionFor(event);
+    if (!action || document.querySelector("dialog[open]")) return;
     event.preventDefault();
-    if (this.isEditable) act();
+    if (this.isEditable) action();
   }
 
   listen() {
-    document.addEventListener("keydown", (event) => this.key(event));
-    for (const type of ["input", "change"]) for (const panel of [byId("panel-settings"), byId("panel-use")]) panel.addEventListener(type, () => this.fieldChanged());
-    const on = (/** @type {string} */ name, /** @type {() => any} */ act) => at(name)?.addEventListener("click", act);
-    on("add", () => this.add());
-    on("undo", () => this.goBack(true));
-    on("redo", () => this.goBack(false));
-    on("up", () => this.move(-1));
-    on("down", () => this.move(1));
-    on("copy", () => this.duplicate());
-    on("delete", () => this.remove());
-    on("connect", () => { this.picture.focus(this.selected); this.picture.begin(this.selected); });
-    on("alone", () => { byId("try")?.click(); this.trial?.alone(this.selected); });
-    on("in", () => this.picture.zoom(1.25));
-    on("out", () => this.picture.zoom(0.8));
-    on("fit", () => this.picture.fit());
-    on("save", () => this.save());
-    on("publish", () => askToPublish(this, byId("publish")));
-    on("archive", () => archive(this));
+    document.addEventListener("keydown", (event) => this.onKey(event));
+    for (const type of ["input", "change"]) {
+      for (const panel of [byId("panel-settings"), byId("panel-use"), at("start-fields")]) panel.addEventListener(type, () => this.fieldChanged());
+    }
+    const actions = {
+      add: () => this.add(),
+      undo: () => this.goBack(true),
+      redo: () => this.goBack(false),
+      up: () => this.move(-1),
+      down: () => this.move(1),
+      copy: () => this.duplicate(),
+      delete: () => this.remove(),
+      connect: () => this.startConnecting(),
+      alone: () => this.runAlone(),
+      "to-try": () => this.showTry(),
+      in: () => this.picture.zoom(1.25),
+      out: () => this.picture.zoom(0.8),
+      fit: () => this.picture.fit(),
+      save: () => this.save(),
+      publish: () => askToPublish(this, byId("publish")),
+      archive: () => archive(this),
+    };
+    for (const [name, action] of Object.entries(actions)) at(name)?.addEventListener("click", action);
     const dialog = byId("publish");
-    dialog?.addEventListener("close", () => { if (dialog.returnValue === "publish") publish(this, byId("note").value.trim(), byId("clash")); dialog.returnValue = ""; });
-    document.addEventListener("shown", (event) => this.shown(/** @type {HTMLElement} */ (event.target).id));
+    dialog?.addEventListener("close", () => {
+      if (dialog.returnValue === "publish") publish(this, byId("note").value.trim(), byId("clash"));
+      dialog.returnValue = "";
+    });
+    document.addEventListener("shown", (event) => this.load(/** @type {HTMLElement} */ (event.target).id));
     guard(() => this.isChanged());
   }
 
+  startConnecting() {
+    this.picture.focus(this.selected);
+    this.picture.begin(this.selected);
+  }
+
+  runAlone() {
+    const key = this.selected;
+    this.showTry();
+    this.trial?.runAlone(key);
+  }
+
   /** @param {string} tab */
-  shown(tab) {
-    const load = /** @type {Record<string, () => any>} */ ({ versions: () => this.versions.show(), settings: () => this.tools.look(), use: () => showUsers(at("users"), this.path), build: () => this.picture.look() })[tab];
-    Promise.resolve(load?.()).catch((/** @type {Error} */ error) => tell(error.message));
+  load(tab) {
+    const loaders = /** @type {Record<string, () => any>} */ ({
+      versions: () => this.versions.show(),
+      settings: () => this.tools.look(),
+      use: () => showUsers(at("users"), this.path),
+      build: () => this.picture.look(),
+    });
+    Promise.resolve(loaders[tab]?.()).catch((/** @type {Error} */ error) => tell(error.message));
   }
 
   async start() {
     this.listen();
     await this.row.load();
-    this.history.reset(draftOf(this.row.base));
+    this.history.reset(makeDraft(this.row.base));
     this.fields.fill(this.row.base);
     this.isReady = true;
+    this.selected = this.draft.steps[0]?.key ?? START;
     this.replaced();
     for (const button of document.querySelectorAll("[data-waits]")) button.removeAttribute("disabled");
     await Promise.all([this.check(), this.learnLast()]);
-    this.shown([...document.querySelectorAll("[role=tab][aria-selected=true]")][0]?.id ?? "");
+    const shown = document.querySelector("#chain-tabs [aria-selected=true]");
+    this.load(shown?.id ?? "");
     localise(this.root);
   }
 }
 
 /** @param {any} row @returns {Draft} */
-const draftOf = (row) => ({ steps: row.steps.map(ops.tidy), grants: structuredClone(row.grants), output: row.output, strategy: row.strategy });
+const makeDraft = (row) => ({ steps: row.steps.map(ops.tidy), grants: structuredClone(row.grants), output: row.output, strategy: row.strategy });
 
 /** Pins are kept for this tab of the browser. @param {string} place @returns {[string, any][]} */
-function remembered(place) { try { return JSON.parse(sessionStorage.getItem(place) ?? "[]"); } catch { return []; } }
+function loadPins(place) {
+  try {
+    return JSON.parse(sessionStorage.getItem(place) ?? "[]");
+  } catch {
+    return [];
+  }
+}
 
 /** @param {string} place @param {Map<string, any>} pins */
-function remember(place, pins) { try { sessionStorage.setItem(place, JSON.stringify([...pins])); } catch { /* too large: they last as long as the page */ } }
+function savePins(place, pins) {
+  try {
+    sessionStorage.setItem(place, JSON.stringify([...pins]));
+  } catch {
+    // They are too large for the browser's storage: they last as long as the page.
+  }
+}
 
 const root = document.getElementById("chain-editor");
 if (root) new Editor(root).start().catch((/** @type {Error} */ error) => tell(error.message));

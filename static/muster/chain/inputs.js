@@ -1,87 +1,224 @@
-// The input of a step: each parameter as an expression, a text with fields, a fixed value, or a field with a default.
+// The input of a step: where the value of each parameter comes from.
 import { make } from "../page.js";
 import { gettext } from "../texts.js";
+import { addFieldOptions, makeExpressionFold, pathOfChoice, selectField, waitForSource } from "./conditions.js";
+import { typeInWords, typeOf } from "./fields.js";
 import { textExpression, textOf } from "./words.js";
 
-/** @typedef {import("./form.js").StepForm} StepForm */
+/** @typedef {import("./inspector.js").Inspector} Inspector */
+/** @typedef {import("./readable.js").Readable} Readable */
+/** @typedef {"text" | "value" | "field" | "default" | "expression"} Way how a parameter gets its value */
 
-/** Each parameter with where its value comes from. @param {StepForm} form @param {import("./picker.js").About} about */
-export function inputs(form, about) {
-  const given = form.step.input ?? {};
+/** Each parameter with where its value comes from. @param {Inspector} inspector @param {import("./catalog.js").About} about @param {Readable[]} readable @returns {Node[]} */
+export function makeInputs(inspector, about, readable) {
+  const given = inspector.step.input ?? {};
   const properties = about.input?.properties ?? {};
   const required = new Set(about.input?.required ?? []);
   const names = [...new Set([...Object.keys(properties), ...Object.keys(given)])];
-  const more = make("button", { type: "button", className: "quiet small", textContent: gettext("Add a parameter"), onclick: () => addParameter(form) });
-  const lines = names.map((name) => parameter(form, name, properties[name], required.has(name)));
-  if (!names.length) lines.push(make("p", { className: "help", textContent: gettext("It takes no input.") }));
-  return form.fold("input", gettext("Input"), ...lines, ...(about.input && about.input.additionalProperties === false ? [] : [make("div", {}, more)]));
+  const parts = /** @type {Node[]} */ (names.map((name) => new Parameter(inspector, name, properties[name], required.has(name), readable).make()));
+  if (!names.length) parts.push(make("p", { className: "help", textContent: gettext("It takes no input.") }));
+  const isClosed = about.input?.additionalProperties === false;
+  if (!isClosed) parts.push(makeAdd(inspector));
+  return parts;
 }
 
-/** @param {StepForm} form */
-function addParameter(form) {
-  const name = prompt(gettext("Name of the parameter"))?.trim();
-  if (!name) return;
-  form.set({ input: { ...form.step.input, [name]: { value: "" } } }, "");
-  form.again();
-}
-
-/** @param {StepForm} form @param {string} name @param {any} schema @param {boolean} required */
-function parameter(form, name, schema, required) {
-  const given = (form.step.input ?? {})[name];
-  const id = `input-${name}`;
-  const write = (/** @type {any} */ value) => {
-    const input = { ...form.step.input };
-    if (value === undefined || value === "") delete input[name];
-    else input[name] = value;
-    form.set({ input }, id);
+/** @param {Inspector} inspector */
+function makeAdd(inspector) {
+  const name = make("input", { id: "input-new", placeholder: gettext("Another parameter"), ariaLabel: gettext("Name of the parameter"), autocomplete: "off", spellcheck: false });
+  const add = () => {
+    const typed = name.value.trim();
+    if (!typed) return;
+    inspector.set({ input: { ...inspector.step.input, [typed]: { value: "" } } }, "");
+    inspector.again();
   };
-  const mode = modeOf(given, schema);
-  const place = make("div", { className: "stack tight" });
-  const fill = (/** @type {string} */ how) => place.replaceChildren(...source(form, how, id, name, schema, how === mode ? given : undefined, write));
-  const modes = /** @type {[string, string][]} */ ([["expression", gettext("from a field")], ["text", gettext("text with fields")], ["value", gettext("fixed value")], ["default", gettext("field, or a default")]]);
-  const select = form.choice(`${id}-how`, modes, mode, (how) => { fill(how); document.getElementById(id)?.focus(); });
-  select.ariaLabel = gettext("%(name)s: where it comes from", { name });
-  const type = [Array.isArray(schema?.type) ? schema.type.join(" or ") : schema?.type ?? "", required ? "" : "optional"].filter(Boolean).join(", ");
-  fill(mode);
-  return make("div", { className: "parameter" }, make("div", { className: "row between" }, make("label", { htmlFor: id }, name, make("span", { className: "small soft", textContent: ` ${type}` })), select), place, schema?.description ? make("p", { className: "help", textContent: schema.description }) : null);
+  name.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") add();
+  });
+  const button = make("button", { type: "button", className: "quiet small", textContent: gettext("Add"), onclick: add });
+  return make("details", { className: "fold small" }, make("summary", { textContent: gettext("Add a parameter") }), make("div", { className: "choose" }, name, button));
 }
 
-/** @param {StepForm} form @param {string} how @param {string} id @param {string} name @param {any} schema @param {any} source @param {(value: any) => void} write @returns {Node[]} */
-function source(form, how, id, name, schema, source, write) {
-  if (how === "value") {
-    const value = source && typeof source === "object" && "value" in source ? source.value : "";
-    const isText = schema?.type === "string" || typeof value === "string";
-    const area = make("textarea", { id, rows: 2, value: isText ? value : JSON.stringify(value, null, 2), spellcheck: isText });
-    area.addEventListener("input", () => write({ value: schema?.type === "string" ? area.value : jsonOr(area.value) }));
-    return [area];
+class Parameter {
+  /** @param {Inspector} inspector @param {string} name @param {any} schema @param {boolean} isRequired @param {Readable[]} readable */
+  constructor(inspector, name, schema, isRequired, readable) {
+    this.inspector = inspector;
+    this.name = name;
+    this.schema = schema;
+    this.isRequired = isRequired;
+    this.readable = readable;
+    this.id = `input-${name}`;
+    this.type = typeOf(schema, undefined);
+    /** @type {Way} */
+    this.way = wayOf(this.given, schema);
+    this.place = make("div", { className: "stack tight" });
   }
-  if (how === "text") {
-    const area = make("textarea", { id, rows: 3, value: textOf(typeof source === "string" ? source : "") ?? "", placeholder: gettext("Write a sentence about {{input.title}}.") });
-    const code = make("code", { className: "small soft", textContent: typeof source === "string" ? source : "" });
-    const update = () => { const made = textExpression(area.value); code.textContent = made; write(made); };
-    area.addEventListener("input", update);
-    const insert = form.chooser(id, "input", (path) => { area.setRangeText(`{{${path}}}`, area.selectionStart, area.selectionEnd, "end"); update(); area.focus(); });
-    insert.textContent = gettext("Insert a field…");
-    return [area, make("div", { className: "row between" }, insert, code)];
+
+  get given() { return (this.inspector.step.input ?? {})[this.name]; }
+
+  make() {
+    const select = make("select", { id: `${this.id}-how`, ariaLabel: gettext("%(name)s: where it comes from", { name: this.name }) });
+    select.append(make("option", { value: "text", textContent: gettext("Text, with fields in it") }), make("option", { value: "value", textContent: gettext("Fixed value") }));
+    addFieldOptions(select, this.readable);
+    select.append(make("option", { value: "default", textContent: gettext("A field, or a default") }), make("option", { value: "expression", textContent: gettext("Expression…") }));
+    if (this.way === "field") selectField(select, this.given);
+    else select.value = this.way;
+    select.addEventListener("change", () => this.choose(select.value));
+    const type = this.schema?.type ? typeInWords(this.type) : "";
+    const detail = [type, this.isRequired ? "" : gettext("optional")].filter(Boolean).join(", ");
+    const label = make("label", { htmlFor: this.way === "field" ? select.id : this.id }, this.name, make("span", { className: "small soft", textContent: ` ${detail}` }));
+    const help = this.schema?.description ? make("p", { className: "help brief", textContent: this.schema.description }) : null;
+    const isMissing = this.isRequired && this.given === undefined;
+    const missing = isMissing ? make("p", { className: "help needed", textContent: gettext("It needs a value.") }) : null;
+    this.fill();
+    return make("div", { className: "parameter" }, label, select, this.place, missing, help);
   }
-  if (how === "default") {
-    const { path = "", default: missing = null } = source && typeof source === "object" ? source : {};
-    let now = { path, default: missing };
-    const input = form.expression(id, path, "input", (value) => { now = { ...now, path: value }; write(value ? now : ""); });
-    const area = make("input", { id: `${id}-default`, value: JSON.stringify(missing), ariaLabel: gettext("%(name)s: default, as JSON", { name }) });
-    area.addEventListener("input", () => { now = { ...now, default: jsonOr(area.value) }; if (now.path) write(now); });
-    return [input, make("div", { className: "row" }, make("span", { className: "small soft", textContent: gettext("If it is missing:") }), area)];
+
+  /** @param {any} value undefined or "": the parameter is not given */
+  write(value) {
+    const input = { ...this.inspector.step.input };
+    if (value === undefined || value === "") delete input[this.name];
+    else input[this.name] = value;
+    this.inspector.set({ input }, this.id);
   }
-  return [form.expression(id, typeof source === "string" ? source : "", "input", write)];
+
+  /** @param {string} choice a way, or a field */
+  choose(choice) {
+    const path = pathOfChoice(choice);
+    if (!path) {
+      this.way = /** @type {Way} */ (choice);
+      // What stood there means something else in another way, so the control begins empty.
+      if (this.way !== "expression") this.write(undefined);
+      this.fill();
+      document.getElementById(this.id)?.focus();
+      return;
+    }
+    waitForSource(this.inspector, this.readable, path);
+    this.write(expressionFor(this.schema, this.readable, path));
+    this.inspector.again();
+  }
+
+  fill() {
+    const makers = { text: () => this.makeText(), value: () => this.makeValue(), field: () => [], default: () => this.makeDefault(), expression: () => this.makeExpression() };
+    this.place.replaceChildren(...makers[this.way]());
+  }
+
+  /** @returns {Node[]} */
+  makeText() {
+    const source = typeof this.given === "string" ? this.given : "";
+    const area = make("textarea", { id: this.id, rows: 2, value: textOf(source) ?? "", placeholder: gettext("Write a sentence about {{input.title}}.") });
+    const write = () => this.write(textExpression(area.value));
+    area.addEventListener("input", write);
+    const insert = make("select", { id: `${this.id}-insert`, className: "small", ariaLabel: gettext("%(name)s: insert a field", { name: this.name }) }, make("option", { value: "", textContent: gettext("Insert a field…") }));
+    addFieldOptions(insert, this.readable);
+    insert.addEventListener("change", () => {
+      const path = pathOfChoice(insert.value);
+      insert.value = "";
+      area.setRangeText(`{{${path}}}`, area.selectionStart, area.selectionEnd, "end");
+      const waits = waitForSource(this.inspector, this.readable, path);
+      write();
+      area.focus();
+      if (waits) this.inspector.again();
+    });
+    return [area, insert];
+  }
+
+  /** @returns {Node[]} */
+  makeValue() {
+    const isGiven = this.given !== null && typeof this.given === "object" && "value" in this.given;
+    const value = isGiven ? this.given.value : undefined;
+    if (Array.isArray(this.schema?.enum)) return [this.makeOneOf(value)];
+    if (this.type === "yes or no") return [this.makeYesOrNo(value)];
+    const isText = this.schema?.type === "string" || (value !== undefined && typeof value === "string");
+    const isShort = ["number", "text"].includes(this.type) && !String(value ?? "").includes("\n");
+    const text = value === undefined || isText ? (value ?? "") : JSON.stringify(value, null, 2);
+    const control = make(isShort ? "input" : "textarea", { id: this.id, value: text, spellcheck: isText, autocomplete: "off", placeholder: this.placeholder() });
+    if (this.type === "number") control.setAttribute("inputmode", "decimal");
+    control.addEventListener("input", () => {
+      const typed = this.schema?.type === "string" ? control.value : jsonOr(control.value);
+      this.write(control.value === "" ? undefined : { value: typed });
+    });
+    return [control];
+  }
+
+  placeholder() {
+    const usual = this.schema?.default;
+    return usual === undefined || usual === null ? "" : String(typeof usual === "object" ? JSON.stringify(usual) : usual);
+  }
+
+  /** @param {any} value */
+  makeOneOf(value) {
+    const select = make("select", { id: this.id }, make("option", { value: "", textContent: "–" }));
+    for (const one of this.schema.enum) {
+      select.append(make("option", { value: JSON.stringify(one), textContent: String(one), selected: one === value }));
+    }
+    select.addEventListener("change", () => this.write(select.value ? { value: JSON.parse(select.value) } : undefined));
+    return select;
+  }
+
+  /** @param {any} value */
+  makeYesOrNo(value) {
+    const select = make("select", { id: this.id });
+    const choices = [["", "–"], ["true", gettext("yes")], ["false", gettext("no")]];
+    for (const [one, words] of choices) select.append(make("option", { value: one, textContent: words, selected: one === String(value ?? "") }));
+    select.addEventListener("change", () => this.write(select.value ? { value: select.value === "true" } : undefined));
+    return select;
+  }
+
+  /** @returns {Node[]} */
+  makeDefault() {
+    const isGiven = this.given !== null && typeof this.given === "object" && "path" in this.given;
+    let { path, default: missing } = isGiven ? this.given : { path: "", default: null };
+    const write = () => this.write(path ? { path, default: missing ?? null } : undefined);
+    const field = make("input", { id: this.id, className: "code", value: path, placeholder: "JMESPath", autocomplete: "off", spellcheck: false });
+    field.addEventListener("input", () => {
+      path = field.value.trim();
+      write();
+    });
+    const otherwise = make("input", { id: `${this.id}-default`, value: missing === null || missing === undefined ? "" : textOrJson(missing), ariaLabel: gettext("%(name)s: the default", { name: this.name }) });
+    otherwise.addEventListener("input", () => {
+      missing = this.schema?.type === "string" ? otherwise.value : jsonOr(otherwise.value);
+      write();
+    });
+    return [field, make("label", { className: "small soft", htmlFor: otherwise.id, textContent: gettext("If it is missing:") }), otherwise];
+  }
+
+  /** @returns {Node[]} */
+  makeExpression() {
+    const source = typeof this.given === "string" ? this.given : "";
+    const { code } = makeExpressionFold(this.id, source, gettext("%(name)s: expression", { name: this.name }), true, (text) => this.write(text));
+    return [code];
+  }
 }
 
-/** @param {any} source @param {any} schema */
-function modeOf(source, schema) {
-  if (source === undefined) return schema?.type === "string" ? "text" : "expression";
-  if (typeof source !== "string") return "value" in source ? "value" : "default";
-  const text = textOf(source);
-  return text !== null && (source.startsWith("join(") || source.startsWith("'") || source.startsWith("to_string(")) ? "text" : "expression";
+/** A field as the source of a parameter: one that takes a text gets the field written as a text. @param {any} schema @param {Readable[]} readable @param {string} path */
+export function expressionFor(schema, readable, path) {
+  const type = readable.find((field) => field.path === path)?.type ?? "";
+  const isWritten = schema?.type === "string" && !["text", ""].includes(type);
+  return isWritten ? textExpression(`{{${path}}}`) : path;
 }
+
+/** @param {any} given @param {any} schema @returns {Way} */
+export function wayOf(given, schema) {
+  const isChosen = Array.isArray(schema?.enum) || (schema?.type && schema.type !== "string");
+  if (given === undefined) return isChosen ? "value" : "text";
+  if (given === null || typeof given !== "string") return given && "path" in given ? "default" : "value";
+  const text = textOf(given);
+  const isText = text !== null && /^(join\(|'|to_string\()/.test(given);
+  if (isText) return "text";
+  return isPath(given) ? "field" : "expression";
+}
+
+/** @param {string} expression */
+const isPath = (expression) => /^[A-Za-z_]\w*(\.([A-Za-z_]\w*|"[^"]+")|\[\d*\])*$/.test(expression);
+
+/** @param {any} value */
+const textOrJson = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** JSON where it is JSON, else the text. @param {string} text @returns {any} */
-export function jsonOr(text) { try { return JSON.parse(text); } catch { return text; } }
+export function jsonOr(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,19 +1,21 @@
 // Places the steps of a chain: columns by what they wait for; a long connection has a place of its own in each column
-// that it crosses, so that it does not run behind a step. Pure.
+// that it crosses, so that it does not run behind a step. In a tall place the columns are rows, one below the other. Pure.
 import { needsOf } from "./draft.js";
 
 export const SIZE = { width: 190, height: 62, gapX: 64, gapY: 22, lane: 14, margin: 18 };
+// Between rows, and between the steps of one row, where the picture runs downwards.
+const DOWN = { gapX: 26, gapY: 44 };
 
 /** @typedef {{x: number, y: number}} Point */
 /** @typedef {{from: string, to: string, kind: "needs" | "instead", isOwn: boolean, points: Point[]}} Edge */
 
-/** @param {import("./draft.js").Draft} draft @returns {{places: Map<string, Point>, columns: string[][], edges: Edge[], width: number, height: number}} */
-export function layout(draft) {
+/** @param {import("./draft.js").Draft} draft @param {boolean} [isDown] the steps follow one another downwards @returns {{places: Map<string, Point>, columns: string[][], edges: Edge[], width: number, height: number}} */
+export function layout(draft, isDown = false) {
   const links = linksOf(draft);
   const column = columnsOf(draft, links);
   const { layers, chains } = withLanes(draft, links, column);
   untangle(layers, chains);
-  const at = placed(layers);
+  const at = isDown ? placeInRows(layers) : placeInColumns(layers);
   const edges = links.map((link, index) => ({ ...link, points: chains[index].map((id) => /** @type {Point} */ (at.get(id))) }));
   const places = new Map(draft.steps.map((step) => [step.key, /** @type {Point} */ (at.get(step.key))]));
   const { width, height, margin } = SIZE;
@@ -84,22 +86,60 @@ function untangle(/** @type {string[][]} */ layers, /** @type {string[][]} */ ch
   }
 }
 
+/** @param {string} id */
+const isLane = (id) => id[0] === "\0";
+
 /** @param {string[][]} layers @returns {Map<string, Point>} the upper left corner of a step, the middle of a lane */
-function placed(layers) {
+function placeInColumns(layers) {
   const { width, height, gapX, gapY, lane, margin } = SIZE;
-  const tall = (/** @type {string} */ id) => (id[0] === "\0" ? lane : height);
-  const heights = layers.map((layer) => layer.reduce((sum, id) => sum + tall(id) + gapY, -gapY));
-  const most = Math.max(0, ...heights);
+  const heightOf = (/** @type {string} */ id) => (isLane(id) ? lane : height);
+  const heights = layers.map((layer) => layer.reduce((sum, id) => sum + heightOf(id) + gapY, -gapY));
+  const tallest = Math.max(0, ...heights);
   const at = new Map();
   layers.forEach((layer, column) => {
-    let y = margin + (most - heights[column]) / 2;
+    const x = margin + column * (width + gapX);
+    let y = margin + (tallest - heights[column]) / 2;
     for (const id of layer) {
-      const x = margin + column * (width + gapX);
-      at.set(id, id[0] === "\0" ? { x: x + width / 2, y: y + lane / 2 } : { x, y });
-      y += tall(id) + gapY;
+      at.set(id, isLane(id) ? { x: x + width / 2, y: y + lane / 2 } : { x, y });
+      y += heightOf(id) + gapY;
     }
   });
   return at;
+}
+
+/** @param {string[][]} layers @returns {Map<string, Point>} the same, one layer below the other */
+function placeInRows(layers) {
+  const { width, height, lane, margin } = SIZE;
+  const widthOf = (/** @type {string} */ id) => (isLane(id) ? lane : width);
+  const widths = layers.map((layer) => layer.reduce((sum, id) => sum + widthOf(id) + DOWN.gapX, -DOWN.gapX));
+  const widest = Math.max(0, ...widths);
+  const at = new Map();
+  layers.forEach((layer, row) => {
+    const y = margin + row * (height + DOWN.gapY);
+    let x = margin + (widest - widths[row]) / 2;
+    for (const id of layer) {
+      at.set(id, isLane(id) ? { x: x + lane / 2, y: y + height / 2 } : { x, y });
+      x += widthOf(id) + DOWN.gapX;
+    }
+  });
+  return at;
+}
+
+/** The path of a connection, from the bottom of a step to the top of another. @param {Edge} edge */
+export function pathDown({ points }) {
+  const { width, height } = SIZE;
+  const [start, end] = [points[0], points[points.length - 1]];
+  const lanes = points.slice(1, -1).flatMap(({ x, y }) => [{ x, y: y - height / 2 }, { x, y: y + height / 2 }]);
+  const stops = [{ x: start.x + width / 2, y: start.y + height }, ...lanes, { x: end.x + width / 2, y: end.y }];
+  // A circle leads back: from side to side.
+  if (end.y <= start.y) return `M${start.x + width} ${start.y + height / 2}L${end.x + width} ${end.y + height / 2}`;
+  let path = `M${stops[0].x} ${stops[0].y}`;
+  stops.slice(1).forEach((to, index) => {
+    const from = stops[index];
+    const middle = (from.y + to.y) / 2;
+    path += from.x === to.x ? `L${to.x} ${to.y}` : `C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`;
+  });
+  return path;
 }
 
 /** The path of a connection, from the right side of a step to the left side of another. @param {Edge} edge */
@@ -120,6 +160,6 @@ export function pathOf({ points }) {
 export function middleOf({ points }) {
   const { width, height } = SIZE;
   if (points.length > 2) return points[Math.floor(points.length / 2)];
-  return { x: (points[0].x + width + points[1].x) / 2, y: (points[0].y + points[1].y + height) / 2 };
+  // Right in the middle between the middles of both steps, whichever way the picture runs.
+  return { x: (points[0].x + points[1].x + width) / 2, y: (points[0].y + points[1].y + height) / 2 };
 }
-

@@ -1,22 +1,36 @@
 // A chain is published with what changed, archived and restored.
+import { showChanges } from "../comparison.js";
 import { api, make, tell } from "../page.js";
-import { meet } from "./clash.js";
-import { difference } from "../agent/versions.js";
 import { gettext } from "../texts.js";
+import { resolveClash } from "./clash.js";
 
 /** @typedef {import("./editor.js").Editor} Editor */
 
 /** Saves, checks, and asks with what differs from the live version. @param {Editor} editor @param {HTMLDialogElement} dialog */
 export async function askToPublish(editor, dialog) {
   try {
-    if (editor.isChanged()) { if (!(await editor.save())) return; } else await editor.check();
+    const isSaved = editor.isChanged() ? await editor.save() : await editor.check().then(() => true);
+    if (!isSaved) return;
     const [problem] = editor.problems;
-    if (problem) { tell(gettext("Not published. %(problem)s", { problem: problem.message })); if (problem.step) editor.select(problem.step); return; }
-    const live = editor.row.base.published_version;
-    const what = live ? difference((await api(`${editor.path}/diff?from=${live}&to=draft`)).text) : make("p", { className: "soft", textContent: gettext("This is the first version.") });
-    dialog.querySelector("[data-difference]")?.replaceChildren(what);
+    if (problem) {
+      tell(gettext("Not published. %(problem)s", { problem: problem.message }));
+      if (problem.step) editor.select(problem.step);
+      return;
+    }
+    const place = dialog.querySelector("[data-difference]");
+    place?.replaceChildren(await describeDifference(editor));
     dialog.showModal();
-  } catch (error) { editor.complain(/** @type {any} */ (error), gettext("Not published.")); }
+  } catch (error) {
+    editor.complain(/** @type {any} */ (error), gettext("Not published."));
+  }
+}
+
+/** @param {Editor} editor */
+async function describeDifference(editor) {
+  const live = editor.row.base.published_version;
+  if (!live) return make("p", { className: "soft", textContent: gettext("This is the first version.") });
+  const { changes } = await api(`${editor.path}/diff?from=${live}&to=draft`);
+  return showChanges(changes, editor.fields.nameOf);
 }
 
 /** What the person has seen, and nothing that was saved since. @param {Editor} editor @param {string} note @param {HTMLElement} clash */
@@ -30,8 +44,11 @@ export async function publish(editor, note, clash) {
     editor.versions.show();
   } catch (error) {
     const problem = /** @type {any} */ (error);
-    if (problem.status !== 412) { editor.complain(problem, gettext("Not published.")); return; }
-    await meet(editor, clash);
+    if (problem.status !== 412) {
+      editor.complain(problem, gettext("Not published."));
+      return;
+    }
+    await resolveClash(editor, clash);
     tell(gettext("Not published: somebody else changed the chain meanwhile."));
   }
 }
@@ -39,6 +56,12 @@ export async function publish(editor, note, clash) {
 /** @param {Editor} editor */
 export async function archive(editor) {
   const enabled = !editor.row.base.enabled;
-  if (!enabled && !confirm(gettext("Archive this chain? It cannot be started until it is restored. Its runs are kept."))) return;
-  try { await editor.row.save({ enabled }); location.reload(); } catch (error) { editor.complain(/** @type {any} */ (error), gettext("Not changed.")); }
+  const question = gettext("Archive this chain? It cannot be started until it is restored. Its runs are kept.");
+  if (!enabled && !confirm(question)) return;
+  try {
+    await editor.row.save({ enabled });
+    location.reload();
+  } catch (error) {
+    editor.complain(/** @type {any} */ (error), gettext("Not changed."));
+  }
 }

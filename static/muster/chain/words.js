@@ -7,7 +7,7 @@ import { gettext, ngettext, word } from "../texts.js";
 
 /** Comparison → words; the last two take no value. */
 export const COMPARISONS = /** @type {[string, string][]} */ ([
-  ["==", "is"], ["!=", gettext("is not")], [">", gettext("is greater than")], [">=", gettext("is at least")], ["<", gettext("is less than")], ["<=", gettext("is at most")],
+  ["==", gettext("is")], ["!=", gettext("is not")], [">", gettext("is greater than")], [">=", gettext("is at least")], ["<", gettext("is less than")], ["<=", gettext("is at most")],
   ["contains", gettext("contains")], ["is", gettext("is there and not empty")], ["not", gettext("is missing or empty")],
 ]);
 const PATH = String.raw`(?:[A-Za-z_]\w*|"(?:[^"\\]|\\.)+")(?:\.(?:[A-Za-z_]\w*|"(?:[^"\\]|\\.)+")|\[-?\d*\])*`;
