@@ -42,7 +42,11 @@ def new_agent(request: HttpRequest) -> HttpResponse:
     """`?from=` names an agent that is copied."""
     copied = request.GET.get("from", "")[:64]
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
-    context = {"copied": copied, "providers": find_providers(request.user), "may_write": may_write_agents(request)}
+    providers = find_providers(request.user)
+    # A provider that was just connected leads here.
+    chosen = request.GET.get("provider", "")
+    providers.sort(key=lambda provider: provider != chosen)
+    context = {"copied": copied, "providers": providers, "may_write": may_write_agents(request)}
     return render_shell_page(request, "agent_new.html", title, **context)
 
 
