@@ -27,7 +27,17 @@ ADMINISTRATOR = roles.ROLES[roles.ADMINISTRATOR]
 # Columns that name the person to whom a row belongs.
 OWNER_COLUMNS = ("owner", "user", "principal", "person")
 # Rows that `list_belongings` names instead of counting them, or that only tell what happened.
-NOT_COUNTED = ("membership", "invitation", "auditevent", "idempotentrequest", "preference", "logentry", "tool")
+NOT_COUNTED = (
+    "membership",
+    "invitation",
+    "auditevent",
+    "idempotentrequest",
+    "preference",
+    "logentry",
+    "tool",
+    "user_groups",
+    "user_user_permissions",
+)
 
 
 def is_administrator(user: Any) -> bool:

@@ -6,9 +6,10 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.utils import translation
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop as _
 
 from agents.models import Invitation, Preference
+from plumbing.texts import translate
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,8 @@ def send_invitation_mail(invitation: Invitation) -> bool:
         return False
     with translation.override(preference.language or settings.LANGUAGE_CODE):
         names = {"inviter": invitation.invited_by, "team": invitation.team}
-        title = _("%(inviter)s invites you to the team “%(team)s”") % names
-        body = _("Open this page to accept or decline. You are asked to sign in.")
+        title = translate(_("%(inviter)s invites you to the team “%(team)s”") % names)
+        body = translate(_("Open this page to accept or decline. You are asked to sign in."))
     # The header keeps answering machines from answering.
     headers = {"Auto-Submitted": "auto-generated"}
     text = f"{title}.\n\n{body}\n\n{settings.PUBLIC_URL}/teams/"

@@ -2,9 +2,16 @@
 // <select data-shares="agents/librarian"> is a field of a form; with data-applies it changes the row at once.
 import { keptTo } from "./namesakes.js";
 import { api, make, tell } from "./page.js";
-import { gettext, word } from "./texts.js";
+import { gettext } from "./texts.js";
 
 /** @typedef {{kind: string, name: string, owner: string | null, may_share: boolean, problem: string}} Need */
+
+/** What the API calls them → what people do. @type {Record<string, string>} */
+const KINDS = {
+  agent: gettext("agent"), chain: gettext("chain"), tool: gettext("tool"), provider: gettext("model provider"),
+  "stored function": gettext("function"), secret: gettext("secret"), connection: gettext("connection"),
+  collection: gettext("collection"), skill: gettext("skill"),
+};
 
 /** @param {HTMLSelectElement} select */
 const path = (select) => keptTo(select.dataset.query, `sharing/${select.dataset.shares}`);
@@ -12,7 +19,7 @@ const path = (select) => keptTo(select.dataset.query, `sharing/${select.dataset.
 /** @param {Need} need */
 function describe(need) {
   const reason = need.may_share ? null : make("span", { className: "soft", textContent: ` – ${need.problem}` });
-  return make("li", {}, make("strong", { textContent: need.name }), make("span", { className: "soft", textContent: ` ${word(need.kind)}` }), reason);
+  return make("li", {}, make("strong", { textContent: need.name }), make("span", { className: "soft", textContent: ` ${KINDS[need.kind] ?? need.kind}` }), reason);
 }
 
 /** Asks what to do about what is needed; "share", "only" or "" for nothing. @param {string} team @param {Need[]} needs @returns {Promise<string>} */
