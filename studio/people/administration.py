@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from agents import accounts, membership, roles
 from agents.exceptions import MusterError
 from agents.models import AuditEvent, Team
+from plumbing.texts import translate_name
 
 from ..base import add_refusal_message, render_shell_page, require_login
 
@@ -129,8 +130,17 @@ def person_page(request: HttpRequest, name: str) -> HttpResponse:
         roles=ROLES_OF_SITE,
         may_be_invited=accounts.may_be_invited(person),
         link=request.session.pop(f"invitation-{person.pk}", None),
-        belongings=accounts.list_belongings(person),
+        belongings=describe_belongings(person),
     )
+
+
+def describe_belongings(person: Any) -> dict[str, Any]:
+    """What hangs on the person, with the kinds in the reader's language."""
+    belongings = accounts.list_belongings(person)
+    for row in belongings["rows"]:
+        row["kind"] = translate_name(row["kind"])
+    belongings["counts"] = {translate_name(kind): number for kind, number in belongings["counts"].items()}
+    return belongings
 
 
 def change_person(request: HttpRequest, person: Any, values: dict[str, Any]) -> bool:
