@@ -50,7 +50,7 @@ def test_the_dialog_of_sharing_lies_inside_the_window_and_shares_all(live, open_
     # The last size shares, so that the others find something to ask about.
     if size is SIZES[-1]:
         page.locator("dialog[open] button.primary").click()
-        page.locator("dialog").wait_for(state="detached")
+        page.get_by_text("Shared with").wait_for()
         needs = live.http.get(f"/api/v1/sharing/agents/{shared['agent']}?team={shared['team']}").json()["needs"]
         assert needs == []
     else:
