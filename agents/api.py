@@ -73,6 +73,7 @@ class ProviderViewSet(NamedViewSet):
         provider = self.get_object()
         trial = available_models.try_provider if body["requests"] else available_models.verdict
         verdict = {"abilities": [], **trial(provider, body.get("model", ""))}
+        available_models.record_trial(provider, verdict)
         self.audit("tested", provider, ok=verdict["ok"], code=verdict["code"])
         for ability in verdict["abilities"]:
             ability["message"] = translate(ability["message"])

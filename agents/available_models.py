@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 from cachetools import TTLCache
 from django.conf import settings
+from django.utils import timezone
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext_noop as _
 
@@ -156,6 +157,24 @@ def verdict(provider: Provider, model: str = "") -> dict[str, Any]:
         code, message, hint = error.code, str(error), error.hint
     wall_ms = round((time.monotonic() - started) * 1000, 1)
     return {"ok": not code, "code": code, "message": message, "hint": hint, "models": len(names), "wall_ms": wall_ms}
+
+
+def record_trial(provider: Provider, trial: dict[str, Any]) -> None:
+    """Keep whether the provider answered."""
+    now = timezone.now()
+    Provider.objects.filter(pk=provider.pk).update(tested_at=now, test_code=trial["code"])
+    provider.tested_at = now
+    provider.test_code = trial["code"]
+
+
+def suggest_default_model(provider: Provider, names: list[str]) -> str:
+    """A model that suits most agents: the newest known one that calls tools, else the first; empty if there is none."""
+    suggested = names[0] if names else ""
+    for name in names:
+        model = provider.known_model(name)
+        if model is not None and "tools" in model.features:
+            suggested = name
+    return suggested
 
 
 def try_provider(provider: Provider, model: str = "") -> dict[str, Any]:

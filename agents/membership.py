@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict, Invalid
+from agents.invitation_mail import send_invitation_mail
 from agents.models import Invitation, Membership, Team, User
 from agents.names import normal_name
 from agents.sharing import take_back
@@ -36,13 +37,15 @@ def invite(team: Team, username: str, role: str, *, by: Any) -> Invitation:
         )
     try:
         with transaction.atomic():
-            return Invitation.objects.create(team=team, user=user, role=role, invited_by=by)
+            invitation = Invitation.objects.create(team=team, user=user, role=role, invited_by=by)
     except IntegrityError:
         raise Conflict(
             _("“%(username)s” already has an open invitation.") % {"username": username},
             code="invited_already",
             hint=_("Withdraw it first if its role should be another one."),
         )
+    transaction.on_commit(lambda: send_invitation_mail(invitation))
+    return invitation
 
 
 def person_named(username: str) -> Any:

@@ -31,6 +31,8 @@ WRITTEN_BY_OPERATORS = frozenset(
     ["messages", "runs", "sessions", "approvals", "schedules", "triggers", "webhooks", "devices", "connections",
      "budgets", "collections", "keys", "memory", "prompts", "records", "workers"]
 )  # fmt: skip
+# Accounts of other people: even reading them takes an administrator.
+ADMINISTERED = frozenset(["people"])
 # What is a person's own: settings, browsers that get notices.
 WRITTEN_BY_ALL = frozenset(["account"])
 USES = frozenset(["functions:execute", "approvals:decide"])
@@ -54,6 +56,8 @@ def allows(user: Any, scope: str) -> bool:
 def needed_rank(scope: str) -> int:
     """The lowest role that may do what the scope names."""
     resource, _, verb = scope.partition(":")
+    if resource in ADMINISTERED:
+        return ADMINISTRATOR
     if verb == "read" or resource in WRITTEN_BY_ALL:
         return VIEWER
     if resource in WRITTEN_BY_OPERATORS or scope in USES:

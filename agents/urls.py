@@ -2,7 +2,7 @@ from typing import Any
 
 from django.urls import path
 
-from agents import api, hook_api
+from agents import api, hook_api, people_api, sharing_api
 from agents.http.viewsets import make_view
 
 LIST: dict[str, Any] = {"get": "list", "post": "create"}
@@ -23,6 +23,10 @@ def team(**verbs: str) -> Any:
 
 def invitation(**verbs: str) -> Any:
     return make_view(api.InvitationViewSet, **verbs)
+
+
+def person(**verbs: str) -> Any:
+    return make_view(people_api.PersonViewSet, **verbs)
 
 
 urlpatterns = [
@@ -62,5 +66,11 @@ urlpatterns = [
         hook_api.HookViewSet.as_view({"get": "retrieve", "patch": "partial_update", "delete": "destroy"}),
         name="run-hook",
     ),
+    path("people/", people_api.PersonViewSet.as_view(LIST), name="people"),
+    path("people/<str:username>", person(get="retrieve", patch="partial_update"), name="person"),
+    path("people/<str:username>/belongings", person(get="belongings"), name="person-belongings"),
+    path("people/<str:username>/invitation", person(post="invitation"), name="person-invitation"),
+    path("people/<str:username>/hand-over", person(post="hand_over"), name="person-hand-over"),
+    path("sharing/<str:kind>/<str:name>", sharing_api.SharingView.as_view(), name="sharing"),
     path("audit/", api.AuditViewSet.as_view({"get": "list"}), name="audit"),
 ]

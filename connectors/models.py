@@ -96,6 +96,9 @@ class Connection(Owned):
     def listed_as(self) -> dict[str, Any]:
         return {"remote__connection": self.pk}
 
+    def is_personal(self) -> bool:
+        return self.uses_oauth
+
     @property
     def uses_oauth(self) -> bool:
         """A cloud account, or an MCP server with its own login."""

@@ -21,7 +21,7 @@ from agents import roles
 from agents.exceptions import Conflict, Invalid, MusterError
 from agents.http.filters import filter_by_words
 from agents.http.pagination import read_page
-from agents.models import Agent
+from agents.models import Agent, Invitation
 from devices.models import Record
 from knowledge.models import Memory
 from plumbing.texts import translate
@@ -69,7 +69,12 @@ def shell(request: HttpRequest) -> dict[str, Any]:
     user = request.user
     approvals = open_count(user)
     waiting = count_what_waits(user)
-    counts = {"approvals": approvals, "records": waiting["waiting_records"], "memory": waiting["waiting_memories"]}
+    counts = {
+        "approvals": approvals,
+        "records": waiting["waiting_records"],
+        "memory": waiting["waiting_memories"],
+        "teams": waiting["waiting_invitations"],
+    }
     is_author = may_author(user)
     route = request.resolver_match.url_name if request.resolver_match else ""
     groups = menu.choose_groups(user, is_new=not waiting["has_agent"])
@@ -79,25 +84,39 @@ def shell(request: HttpRequest) -> dict[str, Any]:
         "open_approvals": approvals,
         "only_reads": request.path_info.startswith(AUTHORED) and not is_author,
         "may_author": is_author,
+        "invited_to": find_inviting_teams(user, route) if waiting["waiting_invitations"] else [],
         "may_send": roles.allows(user, "messages:write"),
         "help_topic": TOPICS.get(route, "index"),
     }
 
 
 def count_what_waits(user: Any) -> dict[str, Any]:
-    """In one statement {waiting_records, waiting_memories, has_agent}: how many wait for this user's decision, and
-    whether an agent of their own is published.
+    """In one statement {waiting_records, waiting_memories, waiting_invitations, has_agent}: how many wait for this
+    user's decision, and whether an agent of their own is published.
     """
     records = Record.objects.visible_to(user).waiting()
     memories = Memory.objects.filter(owner_id=user.pk).suggested()
+    invitations = Invitation.objects.visible_to(user).open()
     agents = Agent.objects.filter(owner_id=user.pk, published__isnull=False)
     rows = get_user_model().objects.filter(pk=user.pk).order_by()
     counted = rows.values(
-        waiting_records=count_rows(records), waiting_memories=count_rows(memories), has_agent=Exists(agents)
+        waiting_records=count_rows(records),
+        waiting_memories=count_rows(memories),
+        waiting_invitations=count_rows(invitations),
+        has_agent=Exists(agents),
     )
     for row in counted:
         return dict(row)
-    return {"waiting_records": 0, "waiting_memories": 0, "has_agent": False}  # nobody is signed in
+    # Nobody is signed in.
+    return {"waiting_records": 0, "waiting_memories": 0, "waiting_invitations": 0, "has_agent": False}
+
+
+def find_inviting_teams(user: Any, route: str) -> list[str]:
+    """Names of teams whose invitation is open, for a note on every page but the one that lists them."""
+    if route == "teams":
+        return []
+    invitations = Invitation.objects.visible_to(user).open().order_by("-pk")
+    return list(invitations.values_list("team__name", flat=True)[:3])
 
 
 def count_rows(rows: QuerySet) -> Subquery:

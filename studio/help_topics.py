@@ -17,4 +17,5 @@ TOPICS = {
     "connections": "connections", "connection": "mcp",
     "clients": "client", "embeds": "embed", "embed": "embed",
     "audit": "security",
+    "people": "people", "person": "people", "teams": "people", "team": "people",
 }  # fmt: skip

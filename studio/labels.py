@@ -24,7 +24,7 @@ STATES = (
     known("away"), known("revoked"), known("active"), known("archived"), known("error"), known("timeout"),
     known("paused"), known("deny"), known("approve"), known("new"), known("live"), known("draft"), known("answered"),
     known("pending"), known("indexing"), known("declined"), known("enabled"), known("disabled"),
-    known("never connected"),
+    known("never connected"), known("off"), known("untested"), known("failing"), known("deactivated"),
 )  # fmt: skip
 KINDS = (
     known("message"), known("schedule"), known("event"), known("agent"), known("chain"), known("device"),

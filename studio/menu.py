@@ -75,9 +75,12 @@ FOR_AUTHORS = [
     ]),
 ]  # fmt: skip
 SETTINGS = [
-    Page(later("Providers"), "providers"), Page(later("Teams"), "teams"), Page(later("API keys"), "clients"),
+    Page(later("Providers"), "providers"), Page(later("Teams"), "teams", "teams"), Page(later("API keys"), "clients"),
     Page(later("Audit"), "audit"),
 ]  # fmt: skip
+PEOPLE = Page(later("People"), "people")
+# Of people who do not author: an invitation waits there.
+TEAMS = Page(later("Teams"), "teams", "teams")
 FIRST_STEPS = Entry(later("First steps"), "start", [Page(later("First steps"), "start")])
 
 
@@ -102,15 +105,15 @@ def choose_groups(user: Any, *, is_new: bool) -> list[Group]:
     """
     admin = [ADMIN] if user.is_staff else []
     if roles.allows(user, "agents:write"):
-        last = [Entry(later("Settings"), "admin", [*SETTINGS, *admin])]
+        people = [PEOPLE] if roles.allows(user, "people:read") else []
+        last = [Entry(later("Settings"), "admin", [*SETTINGS, *people, *admin])]
         if is_new:
             last.append(FIRST_STEPS)
         return [*FOR_AUTHORS, Group("", last)]
     groups = [Group("", [CHAT, APPROVALS, Entry(later("Knowledge"), "collections", [MEMORY, RECORDS])])]
     if roles.allows(user, roles.ACT):
         groups.append(Group("", [SCHEDULES, Entry(later("Devices"), "devices", [DEVICES])]))
-    if admin:
-        groups.append(Group("", [Entry(later("Admin"), "admin", admin)]))
+    groups.append(Group("", [Entry(later("Settings"), "admin", [TEAMS, *admin])]))
     return groups
 
 

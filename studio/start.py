@@ -6,16 +6,17 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.views import LoginView
-from django.db.models import F
+from django.db.models import Case, F, Q, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as later
 
-from agents import roles
+from agents import available_models, roles
 from agents.exceptions import MusterError
 from agents.models import Agent, AuditEvent, Provider, Tool, ToolGrant
 from agents.models.agent import provider_changed
+from agents.models.provider import check_model_url
 from functions import store
 from functions.models import StoredFunction
 from runs.models import Approval, Run, Schedule
@@ -70,15 +71,32 @@ class ProviderForm(NamedForm):
     model = Provider
     kind = forms.ChoiceField(choices=partial(in_language, ONLINE))
     base_url = forms.URLField(
-        required=False, assume_scheme="https", label=later("Address"), help_text=later("Only for your own server.")
-    )
+        required=False, assume_scheme="https", label=later("Address"), validators=[check_model_url],
+        help_text=later("Only for your own server."),
+    )  # fmt: skip
     api_key = forms.CharField(required=False, max_length=2000, label=later("API key"), widget=forms.PasswordInput)
 
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("kind") == Provider.Kind.COMPATIBLE and not cleaned.get("base_url") and not self.errors:
+            self.add_error("base_url", _("An OpenAI-compatible server needs its address."))
+        return cleaned
+
     def save(self) -> str:
+        """Keeps the provider only if its server answers. Raises NotServed, RateLimited."""
         provider = Provider.objects.create(owner=self.user, **self.cleaned_data)
-        AuditEvent.record("provider.created", provider, actor=self.user)
         provider_changed(provider)
-        return _("“%(name)s” was added. Its key is stored encrypted and never shown again.") % {"name": provider}
+        try:
+            names = available_models.models(provider, fresh=True)
+        except MusterError:
+            provider.delete()
+            raise
+        provider.default_model = available_models.suggest_default_model(provider, names)
+        provider.save(update_fields=["default_model"])
+        available_models.record_trial(provider, {"code": ""})
+        AuditEvent.record("provider.created", provider, actor=self.user)
+        text = _("“%(name)s” answered and lists %(number)s models. Agents that name none use “%(model)s”.")
+        return text % {"name": provider, "number": len(names), "model": provider.default_model}
 
 
 class FunctionForm(NamedForm):
@@ -97,6 +115,14 @@ class FunctionForm(NamedForm):
         }  # fmt: skip
 
 
+def best_first(user: Any) -> Any:
+    """Providers that this person may use: their own newest one first, the offline one last."""
+    is_offline = Q(kind=Provider.Kind.OFFLINE)
+    is_own = Q(owner=user.pk)
+    rank = Case(When(is_offline, then=2), When(is_own, then=0), default=1)
+    return Provider.objects.usable_by(user).filter(enabled=True).order_by(rank, "-pk")
+
+
 class AgentForm(NamedForm):
     model = Agent
     description = forms.CharField(max_length=500, label=later("What it does"))
@@ -105,7 +131,7 @@ class AgentForm(NamedForm):
     )
     provider = forms.ModelChoiceField(Provider.objects.none(), empty_label=None)
     model_name = forms.CharField(
-        max_length=100, required=False, label=later("Model"), help_text=later("Empty for the offline provider.")
+        max_length=100, required=False, label=later("Model"), help_text=later("Empty: the provider's default model.")
     )
     tools = forms.ModelMultipleChoiceField(Tool.objects.none(), required=False, label=later("Tools it may use"))
     asks = forms.BooleanField(
@@ -115,7 +141,7 @@ class AgentForm(NamedForm):
 
     def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
         super().__init__(*args, user=user, **kwargs)
-        self.fields["provider"].queryset = Provider.objects.usable_by(user).filter(enabled=True)
+        self.fields["provider"].queryset = best_first(user)
         tools = Tool.objects.usable_by(user).filter(enabled=True, kind=Tool.Kind.FUNCTION)
         # People's own functions first, then the newest: the one of the step before must be among them.
         own_first = tools.order_by(F("owner").asc(nulls_last=True), "-pk")
@@ -214,9 +240,8 @@ def empty(name: str, user: Any) -> Any:
     """The form of a step, filled with an example."""
     initial = dict(FIRST[name])
     if name == "agent":
-        providers = Provider.objects.usable_by(user).filter(enabled=True)
         own_functions = Tool.objects.filter(owner=user, kind=Tool.Kind.FUNCTION)
-        initial["provider"] = providers.values_list("pk", flat=True).first()
+        initial["provider"] = best_first(user).values_list("pk", flat=True).first()
         initial["tools"] = list(own_functions.values_list("pk", flat=True)[:5])
     return FORMS[name](user=user, prefix=name, initial=initial)
 
@@ -226,7 +251,7 @@ def progress(request: HttpRequest) -> dict[str, Any]:
     user = request.user
     own_providers = Provider.objects.filter(owner=user, enabled=True)
     usable_providers = Provider.objects.usable_by(user).filter(enabled=True)
-    own = list(own_providers.values_list("name", flat=True)[:6])
+    own = [provider.name for provider in own_providers[:6] if provider.state in ("works", "ready")]
     usable = [] if own else list(usable_providers.values_list("name", flat=True)[:6])
     functions = StoredFunction.objects.filter(owner=user, published__isnull=False)
     agent = Agent.objects.filter(owner=user, published__isnull=False, enabled=True).order_by("-pk").first()

@@ -11,7 +11,7 @@ from .authoring import agents, chains, embeds, prompts, skills, workbench
 from .connections import clients, connections, devices, providers
 from .conversations import collections, files, memory, playground, sessions, shared
 from .decisions import approvals, records
-from .people import account, teams
+from .people import account, administration, teams
 
 app_name = "page"
 DOCUMENT = "collections/<str:name>/documents/<uuid:pk>/"
@@ -93,6 +93,8 @@ urlpatterns = [
     path("providers/", providers.provider_list, name="providers"),
     path("providers/<str:name>/", providers.provider_page, name="provider"),
     path("providers/<str:name>/test", providers.test, name="provider-test"),
+    path("providers/<str:name>/default", providers.set_default_model, name="provider-default"),
+    path("providers/<str:name>/site", providers.give_to_site, name="provider-site"),
     path("providers/<str:name>/delete", providers.delete_shown_provider, name="provider-delete"),
     path("status", status.status, name="status"),
     path("help/", help.help_page, name="help"),
@@ -130,4 +132,13 @@ urlpatterns = [
     path("teams/<str:name>/withdraw/<int:pk>", teams.withdraw_invitation, name="team-withdraw"),
     path("teams/<str:name>/members", teams.set_role, name="team-members"),
     path("audit/", audit.audit, name="audit"),
+    path("people/", administration.person_list, name="people"),
+    path("people/<str:name>/", administration.person_page, name="person"),
+    path("people/<str:name>/invitation", administration.make_invitation, name="person-invitation"),
+    path("people/<str:name>/hand-over", administration.hand_over, name="person-hand-over"),
+    *[
+        path(f"people/<str:name>/{verb}", administration.set_active, {"verb": verb}, name=f"person-{verb}")
+        for verb in ("deactivate", "reactivate")
+    ],
+    path("join/<uidb64>/<token>/", administration.Join.as_view(), name="join"),
 ]

@@ -295,6 +295,8 @@ class Migration(migrations.Migration):
                 ('prices', models.JSONField(blank=True, default=dict, help_text='US dollars per million tokens: {"gpt-5-mini": {"input": 0.25, "output": 2}}; "*" is any other model.')),
                 ('max_running', models.PositiveIntegerField(blank=True, help_text='How many runs of agents with this provider may be in work at the same time; empty: any number.', null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(1000000)])),
                 ('revision', models.PositiveIntegerField(default=1, editable=False)),
+                ('tested_at', models.DateTimeField(editable=False, null=True)),
+                ('test_code', models.CharField(blank=True, editable=False, help_text='Why it failed; empty: passed.', max_length=40)),
                 ('owner', models.ForeignKey(blank=True, help_text='Empty: the row belongs to the site and everyone may use it.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={

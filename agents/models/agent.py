@@ -86,6 +86,14 @@ class Agent(AgentOptions):
         if self.provider.kind != Provider.Kind.OFFLINE and not has_model:
             message = f"The provider “{self.provider.name}” has no default model, so the agent must name one."
             problems.append(prompts.detail("model_name", "no_model", message))
+        is_of_site = self.owner_id is None and self.team_id is None
+        is_private = self.provider.owner_id is not None or self.provider.team_id is not None
+        if is_of_site and is_private:
+            message = (
+                f"The provider “{self.provider.name}” is private, so nobody else could use this agent of the site. "
+                "Give the provider to the site on its page, or choose one of the site."
+            )
+            problems.append(prompts.detail("provider", "private_provider", message))
         return problems
 
     def checked_spec(self) -> AgentSpec:
@@ -270,7 +278,7 @@ def grant_spec(grant: Any) -> GrantSpec:
 
 def provider_changed(provider: Provider) -> None:
     """Increase the revision and refresh the agents that use it."""
-    Provider.objects.filter(pk=provider.pk).update(revision=F("revision") + 1)
+    Provider.objects.filter(pk=provider.pk).update(revision=F("revision") + 1, tested_at=None, test_code="")
     Agent.objects.filter(provider=provider).refresh_live_hashes()
 
 

@@ -20,7 +20,7 @@ from plumbing.stored_rows import StoredRow
 RESOURCES = (
     "agents", "functions", "tools", "chains", "runs", "messages", "sessions", "schedules", "devices", "records",
     "connections", "providers", "budgets", "teams", "secrets", "audit", "triggers", "webhooks", "workers", "keys",
-    "memory", "skills", "collections", "prompts", "account",
+    "memory", "skills", "collections", "prompts", "account", "people",
 )  # fmt: skip
 DECIDE = "approvals:decide"
 SCOPES = frozenset(

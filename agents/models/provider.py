@@ -96,6 +96,9 @@ class Provider(Owned):
     enabled = option(models.BooleanField(default=True), "")
     # fmt: on
     revision = models.PositiveIntegerField(default=1, editable=False)
+    # The last test; a change of the provider voids it.
+    tested_at = models.DateTimeField(null=True, editable=False)
+    test_code = models.CharField(max_length=40, blank=True, editable=False, help_text="Why it failed; empty: passed.")
 
     objects = OwnedQuerySet.as_manager()
 
@@ -106,6 +109,17 @@ class Provider(Owned):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def state(self) -> str:
+        """off, ready (needs no server), untested, works or failing: what the last test found."""
+        if not self.enabled:
+            return "off"
+        if self.kind == self.Kind.OFFLINE:
+            return "ready"
+        if self.tested_at is None:
+            return "untested"
+        return "failing" if self.test_code else "works"
 
     def cost(self, model_name: str, input_tokens: int, output_tokens: int) -> Decimal:
         """US dollars for that many tokens; 0 if no price is set or known."""

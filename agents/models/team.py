@@ -366,6 +366,14 @@ class Owned(Editable, StoredRow):
         """
         return {}
 
+    def is_personal(self) -> bool:
+        """Whether the row stays with its person when what they own is handed over, such as a mailbox."""
+        return False
+
+    def prepare_for_new_owner(self) -> list[str]:
+        """Change what must not act for a new owner unseen; returns the columns that changed."""
+        return []
+
     def may_use(self, user: Any) -> bool:
         return is_open(self.owner_id, self.team_id, user.pk, self.USED_BY)
 

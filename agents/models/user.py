@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_noop as _
 
+from agents import roles
 from agents.names import find_look, normal_name
 from plumbing.stored_rows import StoredRow
 
@@ -57,6 +58,11 @@ class User(StoredRow, AbstractUser):
     look = LookField(max_length=NORMAL_LENGTH, unique=True, blank=True, editable=False)
 
     objects = UserManager()
+
+    @property
+    def site_role(self) -> str:
+        """viewer, operator, author or administrator."""
+        return roles.find_role(self)
 
     class Meta(AbstractUser.Meta):
         swappable = "AUTH_USER_MODEL"

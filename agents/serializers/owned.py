@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db import models
 from django.utils.translation import gettext_noop as _
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.fields import empty
 
@@ -13,7 +14,9 @@ from agents.models import Team
 from agents.models.display import find_free_name
 from agents.models.options import find_control
 from agents.models.team import kind_name
+from agents.needs import list_warnings
 from agents.sharing import carry, check_share
+from plumbing.texts import translate
 
 
 class TeamName(serializers.SlugRelatedField):
@@ -53,6 +56,27 @@ class OptionSerializer(StrictModelSerializer):
         return field, {**settings, **option.rest}
 
 
+class NeedSerializer(serializers.Serializer):
+    """A row that the members of a team cannot use yet."""
+
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    owner = serializers.CharField(allow_null=True)
+    may_share = serializers.BooleanField(help_text="Whether you may share it with the team.")
+    problem = serializers.CharField(help_text="Why you may not; empty if you may.")
+
+
+class WarningSerializer(serializers.Serializer):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField()
+    needs = NeedSerializer(many=True)
+
+
+# Actions that answer with one row.
+SINGLE = ("create", "retrieve", "update", "partial_update")
+
+
 class OwnedSerializer(OptionSerializer):
     """What every owned row shows, and the rule that a name is free."""
 
@@ -61,6 +85,17 @@ class OwnedSerializer(OptionSerializer):
         slug_field="username", read_only=True, allow_null=True, help_text="Null: the site's."
     )
     team = TeamName(help_text="Share with everyone in this team.")
+    warnings = serializers.SerializerMethodField(
+        help_text="Of one row: what else its team needs to use it, see `sharing`. Always empty in lists."
+    )
+
+    @extend_schema_field(WarningSerializer(many=True))
+    def get_warnings(self, row: Any) -> list[dict[str, Any]]:
+        view = self.context.get("view")
+        if getattr(view, "action", None) not in SINGLE:
+            return []
+        warnings = list_warnings(row, self.context["request"].user)
+        return [{**warning, "message": translate(warning["message"])} for warning in warnings]
 
     def validate_name(self, name: str) -> str:
         model = self.Meta.model
@@ -122,7 +157,7 @@ class DisplayedSerializer(OwnedSerializer):
         return {**data, "name": name}
 
 
-OWNED = ["owner", "team", "created_at", "updated_at"]
+OWNED = ["owner", "team", "warnings", "created_at", "updated_at"]
 
 
 def find_by_name(model: Any, user: Any, name: str, current: Any = None) -> Any:

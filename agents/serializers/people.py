@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 from rest_framework import serializers
 
-from agents import roles
+from agents import accounts, roles
 from agents.exceptions import Conflict, Forbidden
 from agents.http.strict import (
     REQUIRED,
@@ -26,6 +26,7 @@ from agents.models import (
     Prompt,
     Secret,
     Team,
+    User,
 )
 from agents.models.key import unknown_scopes
 from agents.models.prompt import LENGTH
@@ -190,6 +191,77 @@ class InvitationSerializer(StrictModelSerializer):
         model = Invitation
         fields = ["id", "team", "user", "role", "invited_by", "status", "created_at", "answered_at"]
         read_only_fields = ["status", "created_at", "answered_at"]
+
+
+class PersonTeamSerializer(serializers.Serializer):
+    team = serializers.CharField(source="team.name")
+    role = serializers.CharField()
+
+
+class PersonSerializer(StrictModelSerializer):
+    """An account, for administrators. Its name cannot be changed, because programs and keys use it."""
+
+    username = Text(max_length=150, help_text="With which the person signs in.")
+    email = serializers.EmailField(max_length=254, required=False, allow_blank=True)
+    role = Choice(
+        choices=Membership.Role.choices,
+        source="site_role",
+        required=False,
+        help_text="On the site, not in a team; default: operator.",
+    )
+    is_active = serializers.BooleanField(required=False, help_text="False: deactivated, and signed out.")
+    is_invitable = serializers.SerializerMethodField(help_text="Whether the account waits for its first password.")
+    teams = PersonTeamSerializer(many=True, read_only=True, source="memberships")
+
+    class Meta:
+        model = User
+        fields = [
+            "username", "email", "role", "is_active", "is_superuser", "is_invitable", "teams", "last_login",
+            "date_joined",
+        ]  # fmt: skip
+        read_only_fields = ["is_superuser", "last_login", "date_joined"]
+
+    def get_is_invitable(self, person: User) -> bool:
+        return accounts.may_be_invited(person)
+
+    def validate_username(self, username: str) -> str:
+        if self.instance is not None and username != self.instance.username:
+            raise serializers.ValidationError("The name of an account cannot be changed.", code="read_only")
+        return username
+
+
+class InvitationLinkSerializer(serializers.Serializer):
+    url = serializers.CharField(help_text="Where the person chooses a password. It works once.")
+    expires_at = serializers.DateTimeField()
+
+
+class ReceiverSerializer(StrictSerializer):
+    to = Text(max_length=150, help_text="The exact name of the person who gets everything.")
+
+
+class HandedOverSerializer(serializers.Serializer):
+    rows = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()), help_text='{"agent": ["librarian"], …}'
+    )
+
+
+class BelongingSerializer(serializers.Serializer):
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    team = serializers.CharField(allow_null=True, help_text="With which it is shared.")
+    moves = serializers.BooleanField(help_text="Whether handing over moves it; a mailbox stays.")
+
+
+class BelongingTeamSerializer(serializers.Serializer):
+    team = serializers.CharField()
+    role = serializers.CharField()
+    is_last = serializers.BooleanField(help_text="The team would have no administrator.")
+
+
+class BelongingsSerializer(serializers.Serializer):
+    rows = BelongingSerializer(many=True)
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text='Other rows: {"run": 12, "apikey": 1}.')
+    teams = BelongingTeamSerializer(many=True)
 
 
 class AuditSerializer(serializers.ModelSerializer):

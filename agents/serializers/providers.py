@@ -33,9 +33,18 @@ class ProviderSerializer(OwnedSerializer):
     has_key = serializers.SerializerMethodField()
     prices = PricesField(required=False, help_text="US dollars per million tokens, by model; * is any other.")
 
+    state = serializers.ChoiceField(
+        choices=["off", "ready", "untested", "works", "failing"],
+        read_only=True,
+        help_text="What the last test found; a change of the provider makes it untested.",
+    )
+
     class Meta:
         model = Provider
-        fields = ["name", "kind", "api_key", "has_key", *find_options(Provider), *OWNED]
+        fields = [
+            "name", "kind", "api_key", "has_key", *find_options(Provider), "state", "tested_at", "test_code", *OWNED,
+        ]  # fmt: skip
+        read_only_fields = ["tested_at", "test_code"]
 
     def get_has_key(self, provider: Provider) -> bool:
         return bool(provider.api_key)

@@ -66,6 +66,25 @@ class Beat(TypedDict):
     cancel_requested: bool
 
 
+class Belonging(TypedDict):
+    kind: str
+    name: str
+    team: str | None
+    moves: bool
+
+
+class BelongingTeam(TypedDict):
+    team: str
+    role: str
+    is_last: bool
+
+
+class Belongings(TypedDict):
+    rows: list[Belonging]
+    counts: dict[str, int]
+    teams: list[BelongingTeam]
+
+
 class BudgetRequest(TypedDict):
     agent: NotRequired[str | None]
     team: NotRequired[str | None]
@@ -156,19 +175,6 @@ Change = TypedDict(
 class ClaimRequest(TypedDict):
     executor: str
     lease: NotRequired[float]
-
-
-class Collection(TypedDict):
-    name: str
-    description: NotRequired[str]
-    version: int
-    embeddings: NotRequired[str]
-    embeddings_error: str
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    truncated: NotRequired[list[str]]
 
 
 class CollectionAccount(TypedDict):
@@ -385,22 +391,6 @@ class FunctionError(TypedDict):
     line: int | None
 
 
-class FunctionSummary(TypedDict):
-    name: str
-    display_name: NotRequired[str]
-    icon: NotRequired[str]
-    description: NotRequired[str]
-    effect: NotRequired[str]
-    is_pure: NotRequired[bool]
-    is_deprecated: NotRequired[bool]
-    published_version: int | None
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    truncated: NotRequired[list[str]]
-
-
 class FunctionTest(TypedDict):
     id: str
     name: str
@@ -427,6 +417,10 @@ class FunctionVersion(TypedDict):
     created_at: str
     is_live: bool
     truncated: NotRequired[list[str]]
+
+
+class HandedOver(TypedDict):
+    rows: dict[str, list[str]]
 
 
 class Health(TypedDict):
@@ -467,6 +461,11 @@ class InputFailureRequest(TypedDict):
 class IntervalFieldRequest(TypedDict):
     every: int
     period: Literal["seconds", "minutes", "hours", "days"]
+
+
+class InvitationLink(TypedDict):
+    url: str
+    expires_at: str
 
 
 class Key(TypedDict):
@@ -562,6 +561,18 @@ class Most(TypedDict):
 class MostRequest(TypedDict):
     tokens: NotRequired[int | None]
     cost: NotRequired[float | None]
+
+
+class Need(TypedDict):
+    kind: str
+    name: str
+    owner: str | None
+    may_share: bool
+    problem: str
+
+
+class Needs(TypedDict):
+    needs: list[Need]
 
 
 class NewCollectionAccountRequest(TypedDict):
@@ -679,11 +690,6 @@ class PaginatedCollectionAccountList(TypedDict):
     next: str | None
 
 
-class PaginatedCollectionList(TypedDict):
-    results: list[Collection]
-    next: str | None
-
-
 class PaginatedDeviceList(TypedDict):
     results: list[Device]
     next: str | None
@@ -701,11 +707,6 @@ class PaginatedEvaluationQuestionList(TypedDict):
 
 class PaginatedFolderList(TypedDict):
     results: list[Folder]
-    next: str | None
-
-
-class PaginatedFunctionSummaryList(TypedDict):
-    results: list[FunctionSummary]
     next: str | None
 
 
@@ -851,6 +852,16 @@ class Pending(TypedDict):
     status: str
 
 
+class PersonTeam(TypedDict):
+    team: str
+    role: str
+
+
+class PersonTeamRequest(TypedDict):
+    team: str
+    role: str
+
+
 class PinRequest(TypedDict):
     value: NotRequired[Any]
     run: NotRequired[str]
@@ -878,18 +889,6 @@ class Problem(TypedDict):
     code: str
     message: str
     hint: str
-
-
-class Prompt(TypedDict):
-    name: str
-    description: NotRequired[str]
-    text: str
-    variables: list[str]
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    truncated: NotRequired[list[str]]
 
 
 class PromptRequest(TypedDict):
@@ -932,6 +931,10 @@ class Rank(TypedDict):
 
 class ReasonRequest(TypedDict):
     reason: NotRequired[str]
+
+
+class ReceiverRequest(TypedDict):
+    to: str
 
 
 class Refusal(TypedDict):
@@ -1054,19 +1057,6 @@ class SearchRequest(TypedDict):
     version: NotRequired[int]
 
 
-class Secret(TypedDict):
-    name: str
-    has_value: bool
-    hosts: NotRequired[list[str]]
-    header: NotRequired[str]
-    template: NotRequired[str]
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    truncated: NotRequired[list[str]]
-
-
 class SecretRequest(TypedDict):
     name: str
     value: str
@@ -1121,6 +1111,11 @@ class SharedLinkRequest(TypedDict):
     shows_tools: NotRequired[bool]
 
 
+class SharedNeeds(TypedDict):
+    shared: list[Need]
+    needs: list[Need]
+
+
 class SkillFile(TypedDict):
     path: str
     size: int
@@ -1133,18 +1128,6 @@ class SkillFileRequest(TypedDict):
     size: int
     sha256: str
     media_type: str
-
-
-class SkillSummary(TypedDict):
-    name: str
-    description: str
-    published_version: int | None
-    untrusted: bool
-    owner: str | None
-    team: NotRequired[str | None]
-    created_at: str
-    updated_at: str
-    truncated: NotRequired[list[str]]
 
 
 class SkillVersion(TypedDict):
@@ -1193,6 +1176,10 @@ class SubscriptionRequest(TypedDict):
     endpoint: str
     keys: KeysRequest
     browser: NotRequired[str]
+
+
+class TeamToShareRequest(TypedDict):
+    team: str
 
 
 class TestFromRequest(TypedDict):
@@ -1350,6 +1337,13 @@ class Version(TypedDict):
 
 class VersionRequest(TypedDict):
     version: int
+
+
+class Warning(TypedDict):
+    code: str
+    message: str
+    hint: str
+    needs: list[Need]
 
 
 class Webhook(TypedDict):
@@ -1538,6 +1532,20 @@ class Budget(TypedDict):
     truncated: NotRequired[list[str]]
 
 
+class Collection(TypedDict):
+    name: str
+    description: NotRequired[str]
+    version: int
+    embeddings: NotRequired[str]
+    embeddings_error: str
+    owner: str | None
+    team: NotRequired[str | None]
+    warnings: list[Warning]
+    created_at: str
+    updated_at: str
+    truncated: NotRequired[list[str]]
+
+
 class Connection(TypedDict):
     id: str
     name: str
@@ -1557,6 +1565,7 @@ class Connection(TypedDict):
     enabled: NotRequired[bool]
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -1829,6 +1838,7 @@ class Function(TypedDict):
     draft_sha256: str
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
 
@@ -1860,6 +1870,23 @@ class FunctionRequest(TypedDict):
     expected: NotRequired[str]
     is_deprecated: NotRequired[bool]
     team: NotRequired[str | None]
+
+
+class FunctionSummary(TypedDict):
+    name: str
+    display_name: NotRequired[str]
+    icon: NotRequired[str]
+    description: NotRequired[str]
+    effect: NotRequired[str]
+    is_pure: NotRequired[bool]
+    is_deprecated: NotRequired[bool]
+    published_version: int | None
+    owner: str | None
+    team: NotRequired[str | None]
+    warnings: list[Warning]
+    created_at: str
+    updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class Grant(TypedDict):
@@ -2181,6 +2208,11 @@ class PaginatedBudgetList(TypedDict):
     next: str | None
 
 
+class PaginatedCollectionList(TypedDict):
+    results: list[Collection]
+    next: str | None
+
+
 class PaginatedConnectionList(TypedDict):
     results: list[Connection]
     next: str | None
@@ -2218,6 +2250,11 @@ class PaginatedFileList(TypedDict):
 
 class PaginatedFiringList(TypedDict):
     results: list[Firing]
+    next: str | None
+
+
+class PaginatedFunctionSummaryList(TypedDict):
+    results: list[FunctionSummary]
     next: str | None
 
 
@@ -2266,23 +2303,8 @@ class PaginatedOfferList(TypedDict):
     next: str | None
 
 
-class PaginatedPromptList(TypedDict):
-    results: list[Prompt]
-    next: str | None
-
-
 class PaginatedRemoteToolList(TypedDict):
     results: list[RemoteTool]
-    next: str | None
-
-
-class PaginatedSecretList(TypedDict):
-    results: list[Secret]
-    next: str | None
-
-
-class PaginatedSkillSummaryList(TypedDict):
-    results: list[SkillSummary]
     next: str | None
 
 
@@ -2423,6 +2445,13 @@ class PatchedHookRequest(TypedDict):
     enabled: NotRequired[bool]
 
 
+class PatchedPersonRequest(TypedDict):
+    username: NotRequired[str]
+    email: NotRequired[str]
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+    is_active: NotRequired[bool]
+
+
 class PatchedProviderRequest(TypedDict):
     name: NotRequired[str]
     kind: NotRequired[Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]]
@@ -2509,6 +2538,26 @@ class PendingInput(TypedDict):
     expires_at: str
 
 
+class Person(TypedDict):
+    username: str
+    email: NotRequired[str]
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+    is_active: NotRequired[bool]
+    is_superuser: bool
+    is_invitable: bool
+    teams: list[PersonTeam]
+    last_login: str | None
+    date_joined: str
+    truncated: NotRequired[list[str]]
+
+
+class PersonRequest(TypedDict):
+    username: str
+    email: NotRequired[str]
+    role: NotRequired[Literal["viewer", "operator", "author", "administrator"]]
+    is_active: NotRequired[bool]
+
+
 class Piece(TypedDict):
     place: Place
     text: str
@@ -2546,6 +2595,19 @@ class PrepareRequest(TypedDict):
     context: NotRequired[list[ContextRequest]]
 
 
+class Prompt(TypedDict):
+    name: str
+    description: NotRequired[str]
+    text: str
+    variables: list[str]
+    owner: str | None
+    team: NotRequired[str | None]
+    warnings: list[Warning]
+    created_at: str
+    updated_at: str
+    truncated: NotRequired[list[str]]
+
+
 class Provider(TypedDict):
     name: str
     kind: Literal["openai", "anthropic", "google", "ollama", "openai-compatible", "offline"]
@@ -2558,8 +2620,12 @@ class Provider(TypedDict):
     prices: NotRequired[dict[str, Price]]
     max_running: NotRequired[int | None]
     enabled: NotRequired[bool]
+    state: Literal["off", "ready", "untested", "works", "failing"]
+    tested_at: str | None
+    test_code: str
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -2705,6 +2771,7 @@ class Schedule(TypedDict):
     why_not: str
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -2734,6 +2801,20 @@ class ScheduleRequest(TypedDict):
     enabled: NotRequired[bool]
     at: NotRequired[str | None]
     team: NotRequired[str | None]
+
+
+class Secret(TypedDict):
+    name: str
+    has_value: bool
+    hosts: NotRequired[list[str]]
+    header: NotRequired[str]
+    template: NotRequired[str]
+    owner: str | None
+    team: NotRequired[str | None]
+    warnings: list[Warning]
+    created_at: str
+    updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class SendRequest(TypedDict):
@@ -2790,8 +2871,22 @@ class Skill(TypedDict):
     untrusted: bool
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
+
+
+class SkillSummary(TypedDict):
+    name: str
+    description: str
+    published_version: int | None
+    untrusted: bool
+    owner: str | None
+    team: NotRequired[str | None]
+    warnings: list[Warning]
+    created_at: str
+    updated_at: str
+    truncated: NotRequired[list[str]]
 
 
 class SkillUser(TypedDict):
@@ -2927,6 +3022,7 @@ class Trigger(TypedDict):
     url: str | None
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -3000,6 +3096,7 @@ class Agent(TypedDict):
     published_version: int | None
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -3070,6 +3167,7 @@ class Chain(TypedDict):
     published_version: int | None
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     truncated: NotRequired[list[str]]
@@ -3139,6 +3237,7 @@ class NewTrigger(TypedDict):
     url: str | None
     owner: str | None
     team: NotRequired[str | None]
+    warnings: list[Warning]
     created_at: str
     updated_at: str
     secret: str
@@ -3154,8 +3253,18 @@ class PaginatedChainList(TypedDict):
     next: str | None
 
 
+class PaginatedPersonList(TypedDict):
+    results: list[Person]
+    next: str | None
+
+
 class PaginatedPieceList(TypedDict):
     results: list[Piece]
+    next: str | None
+
+
+class PaginatedPromptList(TypedDict):
+    results: list[Prompt]
     next: str | None
 
 
@@ -3184,8 +3293,18 @@ class PaginatedScheduleList(TypedDict):
     next: str | None
 
 
+class PaginatedSecretList(TypedDict):
+    results: list[Secret]
+    next: str | None
+
+
 class PaginatedSessionList(TypedDict):
     results: list[Session]
+    next: str | None
+
+
+class PaginatedSkillSummaryList(TypedDict):
+    results: list[SkillSummary]
     next: str | None
 
 

@@ -25,6 +25,6 @@ LOGIN_REDIRECT_URL = f"{FORCE_SCRIPT_NAME or ''}/"
 # sign-in attempts per minute for one name from one address; 0 means no limit
 LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)
 # role on the site of people in none of the four groups: viewer, operator, author or administrator
-DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="author")
+DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="operator")
 if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
     raise ImproperlyConfigured("MUSTER_DEFAULT_ROLE must be viewer, operator, author or administrator.")

@@ -59,6 +59,7 @@ TYPES = {
     "step.finished": "A chain step ended; data: step, key, item, status.",
     "step.waiting": "A chain step waits; data: step, key, item, until.",
     "chain.progress": "A for_each step moved on; data: key, done, failed, total.",
+    "tools.missing": "The agent's tools that are not shared with everybody the run works for; data: tools.",
     "stuck.warned": "The run repeats itself and was warned; data: reason.",
     "context.shortened": "The conversation was too long for the model, and less of it is shown; data: turn, left_out, "
     "characters.",

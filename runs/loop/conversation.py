@@ -159,6 +159,8 @@ class Conversation:
         """One model call and its tool calls. The last turn has no tools but those of a caller who demands a call."""
         self.require_shared()
         self.executor.read_grants()
+        if self.executor.unshared and self.run.turns == 0:
+            self.record_missing_tools()
         is_last = self.run.turns >= self.max_turns
         is_call_demanded = self.must_call and self.run.turns == self.max_turns
         has_calls = not is_last or is_call_demanded
@@ -174,6 +176,11 @@ class Conversation:
         if not has_calls:
             return reply, ()
         return reply, reply.tool_calls
+
+    def record_missing_tools(self) -> None:
+        """The agent was shared without them: whoever reads the run sees why they were not used."""
+        names = [name for name, tool in self.executor.tools.items() if tool.id in self.executor.unshared]
+        events.record_event(self.run, "tools.missing", {"tools": sorted(names)})
 
     def build_question(self, *, is_last: bool, has_calls: bool) -> dict[str, Any]:
         """Which tools the model may call, and the schema of its answer."""

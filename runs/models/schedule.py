@@ -127,6 +127,14 @@ class Schedule(Owned):
     def __str__(self) -> str:
         return self.name
 
+    def prepare_for_new_owner(self) -> list[str]:
+        """It would start runs with the rights of somebody who has not looked at it."""
+        self.enabled = False
+        self.paused_reason = "It was handed over: look at it, then switch it on."
+        self.notify_email = ""
+        self.next_due_at = None
+        return ["enabled", "paused_reason", "notify_email", "next_due_at"]
+
     def timing(self) -> Timing:
         """The beat row as pure data. Raises TimingError if it is invalid."""
         rows = [row for row in (self.crontab, self.interval, self.clocked) if row is not None]

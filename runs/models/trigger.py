@@ -90,6 +90,11 @@ class Trigger(Owned):
     def __str__(self) -> str:
         return self.name
 
+    def prepare_for_new_owner(self) -> list[str]:
+        """It would start runs with the rights of somebody who has not looked at it."""
+        self.enabled = False
+        return ["enabled"]
+
     @property
     def target(self) -> Any:
         return self.agent or self.chain

@@ -48,11 +48,15 @@ def new_agent(request: HttpRequest) -> HttpResponse:
     title = _("Copy of %(name)s") % {"name": copied} if copied else _("New agent")
     tool = request.GET.get("tool", "")[:64]
     mode = request.GET.get("mode", "")
+    providers = find_providers(request.user)
+    # A provider that was just connected leads here.
+    chosen = request.GET.get("provider", "")
+    providers.sort(key=lambda provider: provider != chosen)
     context = {
         "copied": copied,
         "tool": tool,
         "mode": mode if mode in ToolGrant.Mode.values else ToolGrant.Mode.ASK.value,
-        "providers": find_providers(request.user),
+        "providers": providers,
         "may_write": may_write_agents(request),
     }
     return render_shell_page(request, "agent_new.html", title, **context)

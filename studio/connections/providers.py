@@ -17,6 +17,7 @@ from django.views.decorators.http import require_POST
 from rest_framework.exceptions import ValidationError as Refused
 
 from agents import available_models, roles
+from agents.exceptions import Forbidden, MusterError
 from agents.http.viewsets import refusals
 from agents.known_models import read_table
 from agents.models import Agent, AuditEvent, Provider
@@ -25,9 +26,10 @@ from agents.models.provider import check_model_url
 from agents.serializers.providers import PricesField
 from agents.sharing import remove_unshared_uses
 
+from ..authoring.agents import find_teams
 from ..base import render_shell_page, require_login
 from ..labels import in_language
-from ..owner_urls import address, find_by_name, mark_namesakes
+from ..owner_urls import address, find_by_name, mark_namesake, mark_namesakes
 from ..start import NamedForm
 
 WRITES = "providers:write"
@@ -76,7 +78,39 @@ class ProviderForm(NamedForm):
     )
     enabled = forms.BooleanField(label=later("Enabled"), required=False, initial=True)
 
+    for_whom = forms.ChoiceField(
+        required=False, label=later("For whom?"), initial="me",
+        choices=[("me", later("For me, and for teams that I choose")), ("site", later("For everybody on this site"))],
+        widget=forms.RadioSelect,
+    )  # fmt: skip
+
+    # What a new provider asks; the rest has usual values.
+    FIRST = ("kind", "name", "base_url", "api_key", "for_whom")
     fix: Fix | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        may_be_for_site = self.user.is_superuser and self.row is None
+        if not may_be_for_site:
+            del self.fields["for_whom"]
+        self.order_fields(self.FIRST)
+
+    def first_fields(self) -> list[Any]:
+        return [field for field in self if field.name in self.FIRST]
+
+    def other_fields(self) -> list[Any]:
+        return [field for field in self if field.name not in self.FIRST]
+
+    def clean_name(self) -> str:
+        """A provider of the site has a name that is free among those of the site."""
+        is_for_site = "for_whom" in self.fields and self.data.get("for_whom") == "site"
+        person = self.user
+        if is_for_site:
+            self.user = None
+        try:
+            return super().clean_name()
+        finally:
+            self.user = person
 
     def clean_base_url(self) -> str:
         url = self.cleaned_data["base_url"]
@@ -107,7 +141,8 @@ class ProviderForm(NamedForm):
 
     def save(self) -> Provider:
         fields = dict(self.cleaned_data)
-        provider = self.row or Provider(owner=self.user)
+        is_for_site = fields.pop("for_whom", "") == "site"
+        provider = self.row or Provider(owner=None if is_for_site else self.user)
         has_moved = (fields["kind"], fields["base_url"]) != (provider.kind, provider.base_url)
         # An empty field leaves the stored key, which is never sent to another address.
         if not fields["api_key"] and not (has_moved and self.row):
@@ -150,6 +185,7 @@ def provider_list(request: HttpRequest) -> HttpResponse:
         if form.is_valid():
             provider = form.save()
             remember_trial(request, provider)
+            mark_namesake(request.user, provider)
             return redirect(address("page:provider", provider))
     visible_rows = Provider.objects.visible_to(request.user).select_related("owner", "team")
     rows = list(visible_rows.order_by("name", "pk")[:LISTED])
@@ -199,10 +235,27 @@ def provider_page(request: HttpRequest, name: str) -> HttpResponse:
         as_of=table["as_of"],
         may_edit=may_edit,
         trial=trial,
+        choice=find_model_choice(provider) if trial and trial["ok"] and may_edit else {},
+        teams=find_teams(request.user, provider) if provider.owner_id == request.user.pk else [],
+        may_be_for_site=request.user.is_superuser and provider.owner_id == request.user.pk,
         agents=find_agents(provider, request.user),
     )
     answer.status_code = 200 if form is None else 422
     return answer
+
+
+def find_model_choice(provider: Provider) -> dict[str, Any]:
+    """{names, suggested} of the models that can become the default; {} if there is nothing to choose."""
+    if provider.default_model:
+        return {}
+    try:
+        # The trial has just asked the server, so its answer is kept.
+        names = available_models.models(provider)
+    except MusterError:
+        return {}
+    if not names:
+        return {}
+    return {"names": names, "suggested": available_models.suggest_default_model(provider, names)}
 
 
 def find_agents(provider: Provider, user: Any) -> list[Agent]:
@@ -228,6 +281,7 @@ def remember_trial(request: HttpRequest, provider: Provider, *, with_requests: b
         messages.success(request, _("Saved. A provider that is switched off is not tested."))
         return
     trial = available_models.try_provider(provider) if with_requests else available_models.verdict(provider)
+    available_models.record_trial(provider, trial)
     AuditEvent.record("provider.tested", provider, actor=request.user, ok=trial["ok"], code=trial["code"])
     fix = find_fix(provider, trial["code"])
     request.session[f"trial-{provider.pk}"] = {**trial, "fix": vars(fix) if fix else None}
@@ -265,6 +319,38 @@ def test(request: HttpRequest, name: str) -> HttpResponse:
     provider.require_edit(request.user)
     remember_trial(request, provider, with_requests=True)
     return redirect(address("page:provider", provider))
+
+
+@require_POST
+@require_login(writes=WRITES)
+def set_default_model(request: HttpRequest, name: str) -> HttpResponse:
+    """The model of agents that name none. The page then shows what it can do."""
+    provider = load_shown_provider(request, name)
+    provider.require_edit(request.user)
+    provider.default_model = request.POST.get("default_model", "").strip()[:100]
+    provider.save(update_fields=["default_model", "updated_at"])
+    AuditEvent.record("provider.changed", provider, actor=request.user, fields=["default_model"])
+    provider_changed(provider)
+    remember_trial(request, provider, with_requests=True)
+    return redirect(address("page:provider", provider))
+
+
+@require_POST
+@require_login(writes=WRITES)
+def give_to_site(request: HttpRequest, name: str) -> HttpResponse:
+    """Make a provider of one's own one of the site, which everybody may use; only superusers do."""
+    provider = load_shown_provider(request, name)
+    if not request.user.is_superuser or provider.owner_id != request.user.pk:
+        raise Forbidden(
+            _("Only superusers give a provider of their own to the site."), hint=_("Share it with a team instead.")
+        )
+    with refusals("provider", request.user):
+        provider.owner = None
+        provider.team = None
+        provider.save(update_fields=["owner", "team", "updated_at"])
+        AuditEvent.record("provider.given_to_site", provider, actor=request.user)
+    messages.success(request, _("Everybody on this site may use “%(name)s” now.") % {"name": provider})
+    return redirect(address("page:provider", mark_namesake(request.user, provider)))
 
 
 @require_POST

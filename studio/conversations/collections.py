@@ -28,6 +28,7 @@ from knowledge.collections.serializers import (
 from knowledge.indexing import accounts
 from knowledge.models import Collection, CollectionAccount, CollectionFolder, Document
 
+from ..authoring.agents import find_teams
 from ..base import add_refusal_message, by_name, keyset, parse_small_number, render_shell_page, require_login
 from ..owner_urls import address, find_by_name, mark_namesake
 
@@ -100,6 +101,7 @@ def collection_page(request: HttpRequest, name: str) -> HttpResponse:
         question=question,
         found=results.hits,
         not_searched=results.absent,
+        teams=find_teams(request.user, row) if row.owner_id == request.user.pk else [],
         **folder_context(request, row),
         **account_context(request, row),
         **evaluation_context(row),

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as later
 from django.views.decorators.http import require_POST
 from rest_framework.exceptions import ValidationError
 
@@ -18,6 +19,12 @@ from agents.serializers.people import TeamSerializer
 
 from ..base import add_refusal_message, render_shell_page, require_login
 
+ROLES_IN_TEAM = [
+    ("viewer", later("Viewer"), later("Sees what is shared.")),
+    ("operator", later("Operator"), later("Also uses it: talks to agents, starts chains, calls functions.")),
+    ("author", later("Author"), later("Also shares agents, functions and other rows of their own.")),
+    ("administrator", later("Administrator"), later("Also invites and removes people, and sets roles and budgets.")),
+]
 # members, invitations and teams that a page shows.
 MOST = 200
 
@@ -62,6 +69,7 @@ def team_page(request: HttpRequest, name: str) -> HttpResponse:
         team.name,
         team=team,
         roles=Membership.Role.choices,
+        explained_roles=ROLES_IN_TEAM,
         administers=team.may_edit(request.user),
         members=members[:MOST],
         invitations=invitations[:MOST],

@@ -37,7 +37,7 @@ TABLE = {
     "administrator": {"see", "use", "create"},
 }
 CELLS = [(role, right) for role in TABLE for right in ("see", "use", "create")]
-AUTHORED = {"agents", "functions", "tools", "chains", "providers", "secrets", "teams", "audit", "skills"}
+AUTHORED = {"agents", "functions", "tools", "chains", "providers", "secrets", "teams", "audit", "skills", "people"}
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_on_the_pages(person, signed_in, site_rows, role, right):
 def test_every_form_of_a_page_asks_for_the_role(person, signed_in):
     """Whatever is added: a viewer's POST to a page is refused, but for what is everybody's."""
     browser, seen = signed_in(person("viewer")), 0
-    personal = ("/teams/", "/invitations/", "/login/", "/logout/", "/account/", "/runs/filters")
+    personal = ("/teams/", "/invitations/", "/login/", "/logout/", "/account/", "/runs/filters", "/join/")
     for path in page_paths():
         url = "/" + filled(path)
         if url.startswith(personal):

@@ -157,7 +157,7 @@ def test_an_own_function_in_an_own_agent_that_asks_before_it_calls(sit_down):
     one.choose("#id_agent-provider", label="offline")
     one.click(page.get_by_label("Ask me before each call"))
     one.button("Publish the agent")
-    one.link("Open the playground")
+    one.link("Open the chat")
     one.write("#text", "tip bill 50 percent 10")
     one.press("Enter")
     one.button("Approve")

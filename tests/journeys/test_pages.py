@@ -190,7 +190,7 @@ def test_first_steps_lead_from_nothing_to_a_schedule(open_page):
     page.select_option("#id_agent-provider", label="offline")  # other journeys added providers
     page.get_by_role("button", name="Publish the agent").click()
     page.get_by_text(f"“{helper}” is live. Send it a message").wait_for()
-    page.get_by_role("link", name="Open the playground").click()
+    page.get_by_role("link", name="Open the chat").click()
     page.fill("#text", "monthly payment for principal 200000, yearly_rate 3.5, years 25")
     page.keyboard.press("Enter")
     page.locator(".say.assistant", has_text="1001.25").wait_for()

@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone, translation
 
+from agents import accounts
 from agents.exceptions import MusterError
 from agents.models import Agent, Chain, Membership, Preference, Provider, StoredFile, Tool
 from connectors.models import Connection
@@ -72,7 +73,15 @@ def test_a_page_without_rows_is_in_german(german, path):
     if answer.status_code == 200:
         assert english(answer.content.decode()) == []
     else:
-        assert answer.status_code in (302, 404, 405), "it takes a form, or it needs something that is named"
+        assert answer.status_code in (302, 403, 404, 405), "it takes a form, another role, or something that is named"
+
+
+def test_the_pages_of_administrators_are_in_german(german, alice, charlie, agent):
+    accounts.write_role(alice, "administrator")
+    accounts.write_role(charlie, "viewer")
+    for path in ("people/", "people/alice/", "people/charlie/"):
+        answer = german.get(f"/{path}")
+        assert answer.status_code == 200 and english(answer.content.decode()) == [], path
 
 
 def test_an_english_page_would_be_found(signed_in, bob):

@@ -19,7 +19,9 @@ def tabs(browser, path):
     return re.findall(r'href="([^"]+)"', found[0]) if found else []
 
 
-@pytest.mark.parametrize(("role", "more"), [("viewer", []), ("operator", ["Schedules", "Devices"])])
+@pytest.mark.parametrize(
+    ("role", "more"), [("viewer", ["Settings"]), ("operator", ["Schedules", "Devices", "Settings"])]
+)
 def test_people_who_do_not_author_see_chat_approvals_and_what_is_known_of_them(role, more, alice, signed_in, settings):
     settings.DEFAULT_ROLE = role
     browser = signed_in(alice)

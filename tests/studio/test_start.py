@@ -68,3 +68,28 @@ def test_a_refused_function_is_explained_in_whole_sentences(alice, signed_in):
     answer = signed_in(alice).post("/start/", form)
     assert answer.status_code == 422
     assert "os cannot be imported in a function. Functions have no file system" in answer.content.decode()
+
+
+def test_a_model_that_was_just_connected_is_chosen_for_the_agent(alice, signed_in, offline, model_server):
+    browser = signed_in(alice)
+    assert browser.get("/start/").context["forms"]["agent"].initial["provider"] == offline.pk
+    form = {
+        "step": "provider", "provider-name": "mine", "provider-kind": "openai-compatible",
+        "provider-base_url": model_server[1],
+    }  # fmt: skip
+    html = browser.post("/start/", form, follow=True).content.decode()
+    provider = Provider.objects.get(name="mine")
+    assert provider.default_model == "small" and "lists 2 models" in html
+    assert browser.get("/start/").context["forms"]["agent"].initial["provider"] == provider.pk
+    assert ticks(browser) == ["provider"]
+
+
+def test_a_model_that_does_not_answer_is_not_connected(alice, signed_in, model_server):
+    model_server[0].answer = (401, {})
+    form = {
+        "step": "provider", "provider-name": "mine", "provider-kind": "openai-compatible",
+        "provider-base_url": model_server[1],
+    }  # fmt: skip
+    answer = signed_in(alice).post("/start/", form)
+    assert answer.status_code == 422 and "refused the key" in answer.content.decode()
+    assert not Provider.objects.filter(name="mine").exists()

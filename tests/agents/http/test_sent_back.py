@@ -1,5 +1,6 @@
 """What a GET answered can be sent back: nothing changes."""
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.urls import get_resolver, resolve
 
@@ -44,6 +45,9 @@ def test_each_row_that_can_be_changed_takes_back_what_it_answered(world, setting
                     tried |= {resolve(path).route} if changing(resolve(path).func) else set()
                     refused += [f"{kind}: {one}" for one in sent_back(world.api(person), path)]
             transaction.set_rollback(True)
+    account = f"/api/v1/people/{world.owner.username}"
+    tried.add(resolve(account).route)
+    refused += sent_back(world.api(get_user_model().objects.create_superuser("root")), account)
     assert refused == [], "\n".join(refused)
     assert tried == set(routes(get_resolver().url_patterns))
 

@@ -1,9 +1,10 @@
 """Nobody is made a member: a team invites, a person accepts, and leaves at any time."""
 
 import pytest
+from django.core import mail
 
 from agents.exceptions import Invalid
-from agents.models import Agent, Invitation, Membership, Provider, Team
+from agents.models import Agent, Invitation, Membership, Preference, Provider, Team
 from gateway.python import Registry
 
 V1 = "/api/v1"
@@ -199,3 +200,39 @@ def test_a_definition_shares_with_no_team_of_strangers(charlie, team, offline, b
         Registry(charlie).register_agent(body)
     assert not Agent.objects.filter(team=team).exists()
     assert Registry(bob).register_agent(body).team == team
+
+
+def test_an_invited_person_gets_a_mail_in_their_language(
+    alice_api, charlie, team, settings, django_capture_on_commit_callbacks
+):
+    settings.EMAIL_IS_ON = True
+    settings.PUBLIC_URL = "https://muster.example.org"
+    Preference.objects.create(user=charlie, language="de")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert invite(alice_api, "charlie", "viewer").status_code == 201
+    (message,) = mail.outbox
+    assert message.to == ["charlie@example.org"] and "alice-and-bob" in message.subject
+    assert "https://muster.example.org/teams/" in message.body and "Öffnen Sie diese Seite" in message.body
+
+
+@pytest.mark.parametrize("why", ["no server", "no address", "switched off"])
+def test_who_wants_no_mail_or_has_no_address_gets_none(
+    alice_api, charlie, team, settings, django_capture_on_commit_callbacks, why
+):
+    settings.EMAIL_IS_ON = why != "no server"
+    if why == "no address":
+        type(charlie).objects.filter(pk=charlie.pk).update(email="")
+    Preference.objects.create(user=charlie, email_notices=why != "switched off")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert invite(alice_api, "charlie", "viewer").status_code == 201
+    assert mail.outbox == []
+
+
+def test_a_mail_server_that_is_away_stops_no_invitation(
+    alice_api, charlie, team, settings, django_capture_on_commit_callbacks
+):
+    settings.EMAIL_IS_ON = True
+    settings.EMAIL_BACKEND = "tests.runs.worker.notices.test_notices.Broken"
+    with django_capture_on_commit_callbacks(execute=True):
+        assert invite(alice_api, "charlie", "viewer").status_code == 201
+    assert Invitation.objects.open().count() == 1

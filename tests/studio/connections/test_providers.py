@@ -132,3 +132,62 @@ def test_a_viewer_of_the_site_is_told_who_may_add_one(alice, signed_in, settings
     browser = signed_in(alice)
     assert b"Only authors and administrators" in browser.get("/providers/").content
     assert browser.post("/providers/", FORM).status_code == 403
+
+
+def test_a_new_provider_without_a_default_leads_from_its_models_to_an_agent(alice, signed_in, model_server):
+    browser = signed_in(alice)
+    form = {**FORM, "default_model": "", "base_url": model_server[1]}
+    html = browser.post("/providers/", form, follow=True).content.decode()
+    assert "Use as default" in html and "<option selected>small</option>" in html and "<option>large</option>" in html
+    assert "Give it to an agent" not in html
+    html = browser.post("/providers/mine/default", {"default_model": "large"}, follow=True).content.decode()
+    assert Provider.objects.get(name="mine").default_model == "large"
+    assert "/agents/new/?provider=mine" in html and "Use as default" not in html
+    html = browser.get("/agents/new/?provider=mine").content.decode()
+    assert re.search(r'<select id="provider"[^>]*><option>mine</option>', html)
+
+
+def test_a_provider_is_active_only_after_it_answered(alice, alice_api, signed_in, mine, model_server):
+    def state():
+        return alice_api.get("/api/v1/providers/mine").json()["state"]
+
+    browser = signed_in(alice)
+    assert state() == "untested" and 'class="pill untested"' in browser.get("/providers/").content.decode()
+    alice_api.post("/api/v1/providers/mine/test", {"requests": False})
+    assert state() == "works" and 'class="pill works"' in browser.get("/providers/").content.decode()
+    alice_api.patch("/api/v1/providers/mine", {"thinking": "text"}, "application/json")
+    assert state() == "untested"
+    model_server[0].answer = (401, {})
+    alice_api.post("/api/v1/providers/mine/test", {"requests": False})
+    body = alice_api.get("/api/v1/providers/mine").json()
+    assert (body["state"], body["test_code"]) == ("failing", "provider_key_refused")
+
+
+def test_a_superuser_adds_a_provider_for_themselves_or_for_the_site(site_admin, alice, signed_in, model_server):
+    assert "For whom?" in signed_in(site_admin).get("/providers/").content.decode()
+    assert "For whom?" not in signed_in(alice).get("/providers/").content.decode()
+    form = {**FORM, "base_url": model_server[1]}
+    signed_in(alice).post("/providers/", {**form, "for_whom": "site"})
+    assert Provider.objects.get(name="mine").owner == alice
+    browser = signed_in(site_admin)
+    browser.post("/providers/", {**form, "for_whom": "site"})
+    browser.post("/providers/", {**form, "name": "own", "for_whom": "me"})
+    assert Provider.objects.get(name="mine", owner=None).enabled
+    own = Provider.objects.get(name="own")
+    assert own.owner == site_admin
+    assert browser.post("/providers/", {**form, "for_whom": "site"}).status_code == 422, "the site has that name"
+    assert browser.post("/providers/own/site").status_code == 302
+    own.refresh_from_db()
+    assert own.owner is None
+
+
+def test_nobody_else_gives_a_provider_to_the_site(alice, bob, charlie, team, signed_in, mine):
+    mine.team = team
+    mine.save()
+    for person, status in ((alice, 403), (bob, 403), (charlie, 404)):
+        assert signed_in(person).post("/providers/mine/site").status_code == status
+        if person != alice:
+            answer = signed_in(person).post("/providers/mine/default", {"default_model": "x"})
+            assert answer.status_code == status
+    mine.refresh_from_db()
+    assert (mine.owner, mine.default_model) == (alice, "")

@@ -44,7 +44,7 @@ def test_a_refused_password_says_why_and_changes_nothing(signed_in, alice, old, 
     assert alice.check_password(PASSWORD)
 
 
-def test_guessing_the_old_password_is_limited_as_signing_in_is(signed_in, alice, settings):
+def test_guessing_the_old_password_is_limited_as_signing_in_is(signed_in, alice, settings, one_minute):
     settings.LOGIN_TRIES = 2
     browser = signed_in(alice)
     for _ in range(3):
