@@ -17,6 +17,7 @@ from django.db import IntegrityError
 from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
+from agents.http.room import check_room, note_made
 from agents.models import AuditEvent
 from agents.schema import hash_json, validate
 from functions import catalogue, sandbox, slots
@@ -80,10 +81,12 @@ def ready(version_id: int, sha256: str) -> Ready:
 
 def execute_function(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
     """Run the version and store the Execution, regardless of how it ended. Raises Invalid if the
-    arguments break the schema.
+    arguments break the schema, Conflict (quota_exceeded).
     """
+    check_room(caller.user_id)
     execution = perform(version, arguments, caller)
     store_execution(version, execution)
+    note_made(caller.user_id, execution.size)
     return execution
 
 

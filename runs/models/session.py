@@ -9,11 +9,10 @@ from django.db import connection, models, transaction
 from uuid_utils.compat import uuid7
 
 from agents.exceptions import Invalid
+from agents.http.room import SizeField, check_room
 from agents.models import Agent, StoredFile
 from plumbing.statements import Bound, insert_rows, take_numbers
 from plumbing.stored_rows import StoredRow
-
-from .room import SizeField, check_room
 
 # Where the metadata keeps the name that an A2A client chose.
 A2A_CONTEXT = "a2a_context"
