@@ -23,9 +23,10 @@ from django.urls import set_script_prefix
 from agents.http.deferred_response import Later
 from plumbing.idle_thread_pool import RestingThreads
 
-from .shares import LargeAnswers, TooManyWaiting, too_many
+from .shares import LargeAnswers, Threads, TooManyWaiting, too_many
 
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
+OF_ONE_PERSON = 16
 
 
 class ThreadedHandler(ASGIHandler):
@@ -33,6 +34,7 @@ class ThreadedHandler(ASGIHandler):
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
         self.threads = RestingThreads(THREADS, "web")
+        self.turns = Threads(OF_ONE_PERSON)
         self.shares = LargeAnswers()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -42,7 +44,7 @@ class ThreadedHandler(ASGIHandler):
             return
         loop = asyncio.get_running_loop()
         try:
-            async with self.shares.turn(scope):
+            async with self.turns.turn(scope), self.shares.turn(scope):
                 response = await loop.run_in_executor(self.threads, self.answer, scope, body)
         except TooManyWaiting:
             body.close()
@@ -75,6 +77,7 @@ class ThreadedHandler(ASGIHandler):
             request.may_answer_later = True  # type: ignore[attr-defined]
         response: Any = refusal if request is None else self.get_response(request)
         body.close()
+        self.turns.remember(scope, request)
         if response.streaming and not response.is_async:
             response = join_parts(response)
         if not response.streaming and not isinstance(response, Later):
