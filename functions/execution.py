@@ -95,7 +95,7 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
     schema.
     """
     arguments = check_arguments(version.spec, arguments)
-    key = cache_key(version, arguments)
+    key = cache_key(version, arguments, caller.user_id)
     kept = read_cache(key)
     if kept is not None:
         return build_execution(version, arguments, caller, kept, is_cached=True)
@@ -301,18 +301,18 @@ def read_printed_text(outcome: sandbox.Outcome) -> str:
     return text
 
 
-def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
+def cache_key(version: Ready, arguments: dict[str, Any], user_id: Any) -> str:
     """The cache key of a version and its input; empty if the result may not be cached.
 
-    Cached results are shared between users, so a version that can see its caller, use secrets or
-    reach hosts is never cached.
+    Each person has their own: from a result that is there already, others would learn what somebody asked. A version
+    that can see its caller, use secrets or reach hosts is never cached.
     """
     spec = version.spec
     if version.id is None or not spec.is_pure or not spec.cache_ttl:
         return ""
     if spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode:
         return ""
-    return f"function-result:{version.id}:{version.sha256}:{hash_json(arguments)}"
+    return f"function-result:{version.id}:{version.sha256}:{user_id}:{hash_json(arguments)}"
 
 
 def read_cache(key: str) -> sandbox.Outcome | None:
