@@ -7,6 +7,7 @@ answers, and waits (docs/adr/0031).
 """
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from io import SEEK_END
 from typing import Any
@@ -27,12 +28,16 @@ from .shares import LargeAnswers, Threads, TooManyWaiting, too_many
 
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
 OF_ONE_PERSON = 16
+# Seconds that a thread may compute while others wait for the interpreter. A small request gives it up ten times, and
+# then waits for each thread that computes: with Python's 5 ms, sixteen of them make it wait for a second.
+SWITCH_S = 0.001
 
 
 class ThreadedHandler(ASGIHandler):
     def __init__(self) -> None:
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
+        sys.setswitchinterval(SWITCH_S)
         self.threads = RestingThreads(THREADS, "web")
         self.turns = Threads(OF_ONE_PERSON)
         self.shares = LargeAnswers()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -44,8 +45,10 @@ going_on, hanging = threading.Event(), []
 @pytest.fixture
 def handler():
     most.update(dict.fromkeys(most, 0))
+    interval = sys.getswitchinterval()
     with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[]):
         yield ThreadedHandler()
+    sys.setswitchinterval(interval)
 
 
 async def ask(handler, person, size, read=None, address="192.0.2.1"):
@@ -153,3 +156,7 @@ async def test_a_person_who_is_known_does_not_wait_for_strangers_at_the_same_add
     finally:
         going_on.set()
     await asyncio.gather(*asked)
+
+
+def test_a_thread_that_computes_gives_the_interpreter_up_soon(handler):
+    assert sys.getswitchinterval() <= 0.001
