@@ -12,12 +12,27 @@ from django.utils.translation import gettext_noop as _
 
 from agents.exceptions import Conflict
 from functions.models import Execution
-from runs.models import Approval, InputRequest, ModelCall, Run, RunEvent, RunValue, Session, StepRun, ToolCallRecord
+from runs.models import (
+    Approval,
+    EventPayload,
+    InputRequest,
+    Message,
+    ModelCall,
+    Run,
+    RunEvent,
+    RunValue,
+    Session,
+    StepRun,
+    ToolCallRecord,
+)
 from runs.models.run import EMPTIED
 
-# Rows that one transaction deletes or empties: it keeps others from writing meanwhile.
+# Rows that one transaction deletes or empties: it keeps others from writing meanwhile, and SQLite overwrites what it
+# deletes. Large rows may hold a megabyte each.
 BATCH = 500
-RUNS_AT_ONCE = 50
+LARGE_BATCH = 20
+RUNS_AT_ONCE = 20
+MESSAGE_BYTES = 4_000_000  # of messages that one transaction deletes
 LONGEST = 200  # characters of why a run failed, which stay
 
 
@@ -53,8 +68,9 @@ def empty_runs(ids: Sequence[UUID]) -> int:
 
 
 def empty_batch(ids: Sequence[UUID]) -> None:
+    delete_in_batches(EventPayload.objects.filter(event__run__in=ids), LARGE_BATCH)
     delete_in_batches(RunEvent.objects.filter(run__in=ids))
-    delete_in_batches(RunValue.objects.filter(run__in=ids))
+    delete_in_batches(RunValue.objects.filter(run__in=ids), LARGE_BATCH)
     change_in_batches(ToolCallRecord.objects.filter(run__in=ids), arguments={}, result=None, error=None, printed="")
     change_in_batches(ModelCall.objects.filter(run__in=ids), request=None, response=None, error=None)
     change_in_batches(StepRun.objects.filter(run__in=ids), input=None, output=None, error=None)
@@ -77,10 +93,33 @@ def shorten_errors(ids: Sequence[UUID]) -> None:
         Run.objects.filter(pk=run.pk).update(error={"code": code, "message": message[:LONGEST]})
 
 
-def delete_in_batches(rows: QuerySet[Any]) -> int:
+def delete_messages(session: Session) -> None:
+    """All of a conversation in which nothing begins any more, a few megabytes at a time."""
+    while keys := find_first_messages(session):
+        Message.objects.filter(pk__in=keys).delete()
+
+
+def is_long(session: Session) -> bool:
+    """Whether its messages are more than one transaction deletes."""
+    return session.messages.count() > len(find_first_messages(session))
+
+
+def find_first_messages(session: Session) -> list[UUID]:
+    """The first messages of a conversation, as many as one transaction deletes; at least one, if there is any."""
+    keys: list[UUID] = []
+    total = 0
+    for pk, size in session.messages.order_by("seq").values_list("pk", "size")[:BATCH]:
+        total += size or 0
+        if keys and total > MESSAGE_BYTES:
+            break
+        keys.append(pk)
+    return keys
+
+
+def delete_in_batches(rows: QuerySet[Any], size: int = BATCH) -> int:
     """Delete rows of this kind, one short transaction per batch; returns how many."""
     total = 0
-    while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
+    while keys := list(rows.order_by().values_list("pk", flat=True)[:size]):
         with transaction.atomic():
             rows.model._base_manager.filter(pk__in=keys).delete()
         total += len(keys)
@@ -90,7 +129,7 @@ def delete_in_batches(rows: QuerySet[Any]) -> int:
 def change_in_batches(rows: QuerySet[Any], **values: Any) -> int:
     """Set columns of these rows, one short statement per batch; returns how many."""
     keys = list(rows.order_by().values_list("pk", flat=True))
-    for some in split(keys, BATCH):
+    for some in split(keys, LARGE_BATCH):
         rows.model._base_manager.filter(pk__in=some).update(**values)
     return len(keys)
 

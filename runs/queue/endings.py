@@ -347,10 +347,14 @@ def delete_session(session: Session, *, by: Any, reason: str) -> None:
             list(live.select_for_update(no_key=True).order_by("pk"))
             if not rows.select_for_update().exists():
                 return  # somebody else has deleted it
-            if not live.filter(cancel_requested_at=None).exists():
+            if live.filter(cancel_requested_at=None).exists():
+                continue
+            if not emptying.is_long(session):
                 rows.delete()
                 transaction.on_commit(lambda: emptying.empty_runs(runs))
                 return
+            rows.update(status=Session.Status.CLOSED)  # so that nothing begins in what is left
+        emptying.delete_messages(session)
     raise SessionBusy(hint="Stop sending messages to it, then delete it.")
 
 

@@ -21,8 +21,8 @@ from runs.models import Artifact, Embed, EventPayload, ModelCall, Notice, Run, R
 from runs.queue import emptying, endings
 
 BATCH = 500
-# Requests to models are large, and what SQLite deletes it overwrites.
-RAW_BATCH = 100
+# Of rows that are large, or take many others with them: what SQLite deletes it overwrites.
+SMALL_BATCHES = {Run: 20, Session: 20, Execution: 50, EventPayload: 20, ModelCall: 20}
 # How long a registered MCP client may wait for its first authorization.
 UNUSED = timedelta(days=1)
 # Longer than any limit.
@@ -84,7 +84,7 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
         elif rows.model in (RunEvent, EventPayload):
             count = delete_counted(rows)
         else:
-            count = emptying.delete_in_batches(rows)
+            count = emptying.delete_in_batches(rows, SMALL_BATCHES.get(rows.model, BATCH))
         # Some kinds are several tables.
         counts[kind] = counts.get(kind, 0) + count
     counts["files"] = forget_files(now, dry_run=dry_run)
@@ -118,7 +118,7 @@ def forget_raw(now: datetime, *, dry_run: bool) -> int:
     if dry_run:
         return old.count()
     total = 0
-    while keys := list(old.order_by().values_list("pk", flat=True)[:RAW_BATCH]):
+    while keys := list(old.order_by().values_list("pk", flat=True)[: SMALL_BATCHES[ModelCall]]):
         rows = ModelCall.objects.filter(pk__in=keys)
         with transaction.atomic():
             give_back(rows, "run", "request")
@@ -131,7 +131,8 @@ def delete_counted(rows: QuerySet[Any]) -> int:
     """As `delete_in_batches`, for rows whose data counts in what their run stores."""
     run_name = "event__run" if rows.model is EventPayload else "run"
     total = 0
-    while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
+    size = SMALL_BATCHES.get(rows.model, BATCH)
+    while keys := list(rows.order_by().values_list("pk", flat=True)[:size]):
         some = rows.model._base_manager.filter(pk__in=keys)
         with transaction.atomic():
             give_back(some, run_name, "data")
