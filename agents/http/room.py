@@ -155,7 +155,9 @@ def find_next_moment(begun: float, least_s: float) -> float:
 
 def refusal(holder: Holder) -> Conflict:
     if holder.is_visitors:
-        return Conflict(_("This chat cannot take messages at the moment."), code="quota_exceeded")
+        return Conflict(
+            _("This chat cannot take messages at the moment."), code="quota_exceeded", hint=_("Try again in a moment.")
+        )
     return Conflict(
         _("Your runs and conversations may hold %(number)s MB in total.") % {"number": holder.most >> 20},
         code="quota_exceeded",
@@ -195,5 +197,5 @@ def find_first_live(holder: Holder) -> UUID | None:
 
 def count_made(holder: Holder, since: UUID) -> int:
     """What the runs from that one on have stored besides what they were started with."""
-    made = holder.find_runs().filter(pk__gte=since).aggregate(total=Sum("stored"))
-    return made["total"] or 0
+    newer = holder.find_runs().filter(pk__gte=since)
+    return newer.aggregate(total=Sum("stored"))["total"] or 0

@@ -17,6 +17,7 @@ from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, Chai
 from connectors.models import RemoteTask
 from functions.models import Execution
 from plumbing import clock
+from runs.exceptions import SessionBusy
 from runs.models import Artifact, Embed, EventPayload, ModelCall, Notice, Run, RunEvent, Session, Tally, ToolCallRecord
 from runs.queue import emptying, endings
 
@@ -150,8 +151,8 @@ def give_back(rows: QuerySet[Any], run_name: str, column: str) -> None:
 
 def empty_deleted_conversations() -> int:
     """What runs of deleted conversations hold that had not ended when these were deleted."""
-    left = Run.objects.filter(status__in=Run.DONE, session=None, agent__isnull=False, stored__gt=0)
-    keys = left.exclude(trigger=Run.Trigger.MEMORY).values_list("pk", flat=True)
+    runs = Run.objects.filter(status__in=Run.DONE, session=None, agent__isnull=False, stored__gt=0)
+    keys = runs.exclude(trigger=Run.Trigger.MEMORY).values_list("pk", flat=True)
     return emptying.empty_runs(list(keys))
 
 
@@ -170,14 +171,17 @@ def delete_oldest(holder: Holder, surplus: int) -> int:
     """Conversations of visitors that hold so many bytes; those that are still used stay."""
     deleted = 0
     sessions = Session.objects.filter(owner=holder.owner_id, metadata__embed__isnull=False).order_by("id")
-    for session in sessions.iterator(chunk_size=BATCH):
-        if surplus <= 0:
+    rested = sessions.exclude(runs__in=Run.objects.live())
+    while surplus > 0:
+        oldest = rested.first()
+        if oldest is None:
             break
-        runs = session.runs.all()
-        if runs.live().exists():
-            continue
-        held = [*runs.aggregate(Sum("size"), Sum("stored")).values(), *session.messages.aggregate(Sum("size")).values()]
-        surplus -= sum(filter(None, held))
-        endings.delete_session(session, by=None, reason="visitors had no room left")
+        parts = [*oldest.runs.aggregate(Sum("size"), Sum("stored")).values()]
+        parts += oldest.messages.aggregate(Sum("size")).values()
+        surplus -= sum(filter(None, parts))
+        try:
+            endings.delete_session(oldest, by=None, reason="visitors had no room left")
+        except SessionBusy:  # somebody writes in it just now
+            break
         deleted += 1
     return deleted
