@@ -7,6 +7,7 @@ answers, and waits (docs/adr/0031).
 """
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from io import SEEK_END
 from typing import Any
@@ -23,16 +24,22 @@ from django.urls import set_script_prefix
 from agents.http.deferred_response import Later
 from plumbing.idle_thread_pool import RestingThreads
 
-from .shares import LargeAnswers, TooManyWaiting, too_many
+from .shares import LargeAnswers, Threads, TooManyWaiting, too_many
 
 THREADS = 64  # requests that are worked on at the same time; those that wait hold none
+OF_ONE_PERSON = 16
+# Seconds that a thread may compute while others wait for the interpreter. A small request gives it up ten times, and
+# then waits for each thread that computes: with Python's 5 ms, sixteen of them make it wait for a second.
+SWITCH_S = 0.001
 
 
 class ThreadedHandler(ASGIHandler):
     def __init__(self) -> None:
         BaseHandler.__init__(self)  # not ASGIHandler's __init__: it would load the middleware for async mode
         self.load_middleware(is_async=False)
+        sys.setswitchinterval(SWITCH_S)
         self.threads = RestingThreads(THREADS, "web")
+        self.turns = Threads(OF_ONE_PERSON)
         self.shares = LargeAnswers()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -42,7 +49,7 @@ class ThreadedHandler(ASGIHandler):
             return
         loop = asyncio.get_running_loop()
         try:
-            async with self.shares.turn(scope):
+            async with self.turns.turn(scope), self.shares.turn(scope):
                 response = await loop.run_in_executor(self.threads, self.answer, scope, body)
         except TooManyWaiting:
             body.close()
@@ -75,6 +82,7 @@ class ThreadedHandler(ASGIHandler):
             request.may_answer_later = True  # type: ignore[attr-defined]
         response: Any = refusal if request is None else self.get_response(request)
         body.close()
+        self.turns.remember(scope, request)
         if response.streaming and not response.is_async:
             response = join_parts(response)
         if not response.streaming and not isinstance(response, Later):

@@ -1,4 +1,9 @@
-"""One person's many large answers at once: they take turns, so that others hardly wait.
+"""One person's many requests at once: they take turns, so that others hardly wait.
+
+A request may hold its thread for long: a function that is executed, a search that asks a model server, an import from
+a slow address. So a person has a part of the threads, and their further requests wait on the event loop, where they
+cost nothing. Who they are is known once a request with the same credential was answered; until then, and without a
+credential, all requests from one address share one part.
 
 An answer of megabytes keeps the interpreter busy, and sixty of them at once keep everybody waiting
 for seconds. Whoever has just got a large answer is, for a while, worked for on two threads at most;
@@ -13,10 +18,14 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
+from cachetools import LRUCache
 from django.conf import settings
 from django.http import JsonResponse
+
+from plumbing.http.addresses import group_client_address
 
 LARGE_BYTES = 500_000
 FOR_S = 10.0  # how long after a large answer its person has only a share
@@ -24,11 +33,55 @@ AT_ONCE = 2
 MOST_WAITING = 100  # requests of one person; further ones are answered 429
 MOST_KNOWN = 1000
 UNREAD_BYTES = 16_000_000  # of one person's large answers that are being sent; then no further one is made
+PEOPLE = 10_000  # whose credentials are remembered
 Credential = bytes
 
 
 class TooManyWaiting(Exception):
     """This person's requests already wait in a long line."""
+
+
+class Threads:
+    """Whose requests are on threads, and the turns of each."""
+
+    def __init__(self, each: int) -> None:
+        self.each = each
+        self.people: LRUCache[Credential, Any] = LRUCache(PEOPLE)
+        self.lock = Lock()
+        self.turns: dict[Any, asyncio.Semaphore] = {}
+        self.present: Counter[Any] = Counter()
+
+    @asynccontextmanager
+    async def turn(self, scope: Any) -> AsyncIterator[None]:
+        who = self.who(scope)
+        self.present[who] += 1
+        turns = self.turns.get(who)
+        if turns is None:
+            turns = self.turns[who] = asyncio.Semaphore(self.each)
+        try:
+            async with turns:
+                yield
+        finally:
+            self.present[who] -= 1
+            if not self.present[who]:
+                del self.present[who], self.turns[who]
+
+    def who(self, scope: Any) -> Any:
+        credential = find_credential(scope)
+        with self.lock:
+            person = self.people.get(credential)
+        if person is not None:
+            return person
+        address, _ = scope.get("client") or ("", 0)
+        return group_client_address(address)
+
+    def remember(self, scope: Any, request: Any) -> None:
+        """Called on the thread that made the answer."""
+        person = getattr(getattr(request, "user", None), "pk", None)
+        credential = find_credential(scope)
+        if person is not None and credential:
+            with self.lock:
+                self.people[credential] = person
 
 
 class LargeAnswers:

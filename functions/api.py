@@ -62,6 +62,10 @@ NEW = OpenApiExample(
 )
 
 
+# Executions that one statement deletes.
+DELETED_AT_ONCE = 500
+
+
 @extend_schema(examples=[NEW])
 @serve_versions("functions", FunctionVersionSerializer, WholeFunctionVersionSerializer)
 @extend_schema_view(
@@ -254,6 +258,18 @@ class FunctionViewSet(VersionedViewSet):
         page = self.paginate_queryset(rows)
         serializer = ExecutionSerializer(page, many=True)
         return self.get_paginated_response(serializer.data)
+
+    @extend_schema(responses={204: None}, operation_id="functions_executions_destroy")
+    def delete_executions(self, request: Any, name: str) -> Response:
+        """Delete your own direct calls of the function, so that they no longer count in your quota. Those that runs
+        made stay with their runs.
+        """
+        function = self.visible()
+        rows = Execution.objects.visible_to(request.user).filter(function=function, run=None)
+        while keys := list(rows.order_by().values_list("pk", flat=True)[:DELETED_AT_ONCE]):
+            Execution.objects.filter(pk__in=keys).delete()
+        self.audit("executions_deleted", function)
+        return Response(status=204)
 
     @extend_schema(responses=ExecutionSerializer, operation_id="functions_executions_retrieve")
     @action(detail=True, **WITHOUT_LISTS)

@@ -17,6 +17,7 @@ from django.db import IntegrityError
 from redis import RedisError
 
 from agents.exceptions import Invalid, TooLarge
+from agents.http.room import check_room, note_made
 from agents.models import AuditEvent
 from agents.schema import hash_json, validate
 from functions import catalogue, sandbox, slots
@@ -80,10 +81,12 @@ def ready(version_id: int, sha256: str) -> Ready:
 
 def execute_function(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execution:
     """Run the version and store the Execution, regardless of how it ended. Raises Invalid if the
-    arguments break the schema.
+    arguments break the schema, Conflict (quota_exceeded).
     """
+    check_room(caller.user_id)
     execution = perform(version, arguments, caller)
     store_execution(version, execution)
+    note_made(caller.user_id, execution.size)
     return execution
 
 
@@ -92,7 +95,7 @@ def perform(version: Ready, arguments: dict[str, Any], caller: Caller) -> Execut
     schema.
     """
     arguments = check_arguments(version.spec, arguments)
-    key = cache_key(version, arguments)
+    key = cache_key(version, arguments, caller.user_id)
     kept = read_cache(key)
     if kept is not None:
         return build_execution(version, arguments, caller, kept, is_cached=True)
@@ -298,18 +301,18 @@ def read_printed_text(outcome: sandbox.Outcome) -> str:
     return text
 
 
-def cache_key(version: Ready, arguments: dict[str, Any]) -> str:
+def cache_key(version: Ready, arguments: dict[str, Any], user_id: Any) -> str:
     """The cache key of a version and its input; empty if the result may not be cached.
 
-    Cached results are shared between users, so a version that can see its caller, use secrets or
-    reach hosts is never cached.
+    Each person has their own: from a result that is there already, others would learn what somebody asked. A version
+    that can see its caller, use secrets or reach hosts is never cached.
     """
     spec = version.spec
     if version.id is None or not spec.is_pure or not spec.cache_ttl:
         return ""
     if spec.requires_context or spec.secrets or spec.allowed_hosts or not spec.safe_mode:
         return ""
-    return f"function-result:{version.id}:{version.sha256}:{hash_json(arguments)}"
+    return f"function-result:{version.id}:{version.sha256}:{user_id}:{hash_json(arguments)}"
 
 
 def read_cache(key: str) -> sandbox.Outcome | None:

@@ -7,6 +7,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as later
 from uuid_utils.compat import uuid7
 
+from agents.http.room import SizeField
 from agents.models import Tool
 from agents.models.display import Displayed, display_name_option, icon_option
 from agents.models.options import between, option
@@ -200,6 +201,10 @@ class Execution(models.Model):
     status = models.CharField(
         max_length=10, help_text="ok, error, timeout, memory, cpu, violation, crash, refused, busy, cancelled."
     )
+    size = SizeField(
+        of=("arguments", "result", "error", "printed", "requests"), least=1000, null=True, editable=False,
+        help_text="Of what it holds, if that is large.",
+    )  # fmt: skip
     arguments = models.JSONField(default=dict)
     result = models.JSONField(null=True)
     error = models.JSONField(null=True)

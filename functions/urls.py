@@ -25,7 +25,11 @@ urlpatterns = [
     path("functions/<str:name>/diff", function(get="diff"), name="function-diff"),
     path("functions/<str:name>/used-by", function(get="used_by"), name="function-used-by"),
     path("functions/<str:name>/execute", function(post="execute"), name="function-execute"),
-    path("functions/<str:name>/executions/", function(get="executions"), name="function-executions"),
+    path(
+        "functions/<str:name>/executions/",
+        function(get="executions", delete="delete_executions"),
+        name="function-executions",
+    ),
     path("functions/<str:name>/executions/<uuid:pk>", function(get="execution"), name="function-execution"),
     path("functions/<str:name>/tests/", function(get="tests", post="tests"), name="function-tests"),
     path("functions/<str:name>/tests/run", function(post="run_tests"), name="function-tests-run"),

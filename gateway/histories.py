@@ -17,9 +17,9 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+from agents.http.room import check_room
 from plumbing import json_values
 from runs.models import Message, ModelCall, Session, ToolCallRecord
-from runs.models.room import check_room
 from runs.models.session import SENT
 
 JSON = Any

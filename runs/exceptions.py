@@ -18,6 +18,12 @@ class RunGone(Unavailable):
     code = "run_gone"
 
 
+class RunEmptied(Conflict):
+    """What this run held was deleted."""
+
+    code = "run_emptied"
+
+
 class SessionBusy(Conflict):
     """This session is working on another message."""
 

@@ -24,7 +24,8 @@ APPROVAL_DEFAULT = env.str("MUSTER_APPROVAL_DEFAULT", default="deny")
 SHARED_LINKS = env.bool("MUSTER_SHARED_LINKS", default=False)  # people may share a conversation by a public link
 ASK_EFFECTS = env.list("MUSTER_ASK_EFFECTS", default=[])  # effects that always need approval, such as destructive
 
-# bytes of all messages and inputs of one person's runs; 0 means no limit
+# bytes of all messages of one person, of their runs and of their direct calls of functions; visitors of their embeds
+# have a quarter of it beside; 0 means no limit
 RUN_BYTES_PER_PERSON = env.int("MUSTER_RUN_BYTES_PER_PERSON", default=4 << 30)
 
 # Days that history is kept, by kind (`manage.py prune`).

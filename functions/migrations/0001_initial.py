@@ -2,6 +2,7 @@
 
 import agents.models.display
 import agents.models.team
+import agents.http.room
 import django.core.validators
 import django.db.models.deletion
 import uuid_utils.compat
@@ -109,6 +110,7 @@ class Migration(migrations.Migration):
                 ('call', models.UUIDField(null=True)),
                 ('started_at', models.DateTimeField(auto_now_add=True)),
                 ('status', models.CharField(help_text='ok, error, timeout, memory, cpu, violation, crash, refused, busy, cancelled.', max_length=10)),
+                ('size', agents.http.room.SizeField(editable=False, help_text='Of what it holds, if that is large.', least=1000, null=True, of=('arguments', 'result', 'error', 'printed', 'requests'))),
                 ('arguments', models.JSONField(default=dict)),
                 ('result', models.JSONField(null=True)),
                 ('error', models.JSONField(null=True)),

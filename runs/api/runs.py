@@ -20,7 +20,7 @@ from agents.http.viewsets import Audited, read_body
 from agents.models.key import DECIDE
 from runs.calls import pending
 from runs.models import Artifact, Run, RunEvent, ToolCallRecord
-from runs.queue import endings
+from runs.queue import emptying, endings
 from runs.serializers.decisions import CancelSerializer, ResumeSerializer
 from runs.serializers.runs import EventPageSerializer, RunSerializer, ToolCallSerializer, build_run_urls, with_reply
 
@@ -115,6 +115,16 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
         reason = body.validated_data.get("reason", "")
         run = endings.cancel_run(self.get_object(), by=request.user, reason=reason)
         return Response(RunSerializer(run).data)
+
+    @extend_schema(request=None, responses={200: RunSerializer})
+    def empty(self, request: Any, pk: Any = None) -> Response:
+        """Delete what an ended run and those below it hold: events, inputs, outputs, calls and results. They no longer
+        count in your quota. Status, times and costs stay. 409 if it has not ended.
+        """
+        run = self.get_object()
+        emptying.empty_run(run)
+        self.audit("emptied", run)
+        return Response(RunSerializer(self.get_queryset().get(pk=run.pk)).data)
 
     @extend_schema(operation_id="runs_resume", request=ResumeSerializer, responses={202: RunSerializer})
     def resume(self, request: Any, pk: Any = None) -> Response:

@@ -38,8 +38,8 @@ class SessionViewSet(
         return sessions.select_related("agent")
 
     def perform_destroy(self, session: Session) -> None:
-        """Delete the conversation; its runs are kept as history. A run in progress is stopped
-        first.
+        """Delete the conversation and what its runs held; that they ran, and their costs, are kept as history. A run
+        in progress is stopped first.
         """
         endings.delete_session(session, by=self.request.user, reason="its session was deleted")
 

@@ -70,6 +70,7 @@ urlpatterns = [
     path("runs/<uuid:pk>/events", run(get="events"), name="run-events"),
     path("runs/<uuid:pk>/stream", run(get="stream"), name="run-stream"),
     path("runs/<uuid:pk>/cancel", run(post="cancel"), name="run-cancel"),
+    path("runs/<uuid:pk>/empty", run(post="empty"), name="run-empty"),
     path("runs/<uuid:pk>/resume", run(post="resume"), name="run-resume"),
     path("runs/<uuid:pk>/tool-calls/", run(get="tool_calls"), name="run-tool-calls"),
     path("runs/<uuid:pk>/artifacts/", run(get="artifacts"), name="run-artifacts"),

@@ -15,12 +15,15 @@ import redis
 from django.db import transaction
 from uuid_utils.compat import uuid7
 
+from agents.http.room import WHOLE
+from agents.http.sizes import measure
 from plumbing import clock, json_values
 from plumbing.broker import broadcast
 from plumbing.broker.announcements import format_line
 from plumbing.broker.broadcast import name_channel
 from plumbing.statements import Question, insert_plain, take_numbers
 from runs.models import EventPayload, Run, RunEvent
+from runs.models.run import add_stored
 
 from . import outbox
 from .waiting import ENDS
@@ -116,13 +119,15 @@ def record_events_and_change(
     be called in a transaction.
     """
     heard = list_webhook_questions(run, entries)
+    texts = [json_values.dump_json(data) for _, data in entries]
+    values = {**(values or {}), "stored": add_stored(measure_growth(run, texts))} if texts else values
     numbers = take_numbers(
         Run, run.pk, "last_event", len(entries), where=where, values=values, asking=[*asking, *heard]
     )
     if numbers is None:
         return None
     last, *answers = map(int, numbers)
-    write_events(run, entries, last, is_heard=bool(heard and answers.pop()))
+    write_events(run, entries, last, is_heard=bool(heard and answers.pop()), texts=texts)
     return list(map(bool, answers))
 
 
@@ -144,15 +149,31 @@ def change_run(
 ) -> list[bool] | None:
     """`Run.change` together with its events. Must be called in a transaction."""
     heard = list_webhook_questions(run, entries)
-    answers = run.change(status, where=where, numbers=len(entries), asking=[*asking, *heard], **values)
+    texts = [json_values.dump_json(data) for _, data in entries]
+    growth = measure_growth(run, texts)
+    answers = run.change(status, where=where, numbers=len(entries), grown=growth, asking=[*asking, *heard], **values)
     if answers is not None:
-        write_events(run, entries, run.last_event, is_heard=bool(heard and answers.pop()))
+        write_events(run, entries, run.last_event, is_heard=bool(heard and answers.pop()), texts=texts)
     return answers
 
 
-def write_events(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool) -> None:
+def measure_growth(run: Run, texts: Sequence[bytes]) -> int:
+    """About how many bytes are stored with these events: each repeats what the row of a call, an answer or a message
+    holds, and in a chain that of its step.
+    """
+    times = 3 if run.chain_version_id else 2
+    raw, run.raw_bytes = run.raw_bytes, 0
+    return raw + times * sum(map(len, texts))
+
+
+def count_raw(run: Run, request: Any) -> None:
+    """A request to a model is kept as it was sent: it counts with the event of the answer."""
+    run.raw_bytes += measure(request, WHOLE)
+
+
+def write_events(run: Run, entries: Sequence[Entry], last: int, *, is_heard: bool, texts: Sequence[bytes] = ()) -> None:
     """Insert events whose numbers, up to `last`, are reserved, and write what others listen for;
-    broadcast on commit.
+    broadcast on commit. `texts`: the data of each as JSON, if it was made already.
     """
     unknown = [type for type, _ in entries if type not in TYPES]
     if unknown:
@@ -161,7 +182,11 @@ def write_events(run: Run, entries: Sequence[Entry], last: int, *, is_heard: boo
         run.last_event = last
         now = clock.near()
         first = last - len(entries) + 1
-        rows = [NewEvent(run, first + place, type, now, data) for place, (type, data) in enumerate(entries)]
+        texts = texts or [json_values.dump_json(data) for _, data in entries]
+        rows = [
+            NewEvent(run, first + place, type, now, data, text)
+            for place, ((type, data), text) in enumerate(zip(entries, texts, strict=True))
+        ]
         insert_plain(RunEvent, [row.columns for row in rows])
         if is_heard:
             outbox.put(run, entries)
@@ -191,9 +216,9 @@ class NewEvent:
 
     __slots__ = ("columns", "is_cut", "json", "whole")
 
-    def __init__(self, run: Run, seq: int, type: str, at: datetime, data: dict[str, Any]) -> None:
+    def __init__(self, run: Run, seq: int, type: str, at: datetime, data: dict[str, Any], text: bytes) -> None:
         self.whole = data
-        self.json = json_values.dump_json(data)
+        self.json = text
         self.is_cut = len(self.json) > LARGE
         if self.is_cut:
             self.json = json_values.dump_json(

@@ -7,6 +7,8 @@ from django.db import transaction
 
 from agents.exceptions import Conflict, Invalid
 from agents.graph import find_needs
+from agents.http.room import WHOLE, check_room
+from agents.http.sizes import measure
 from agents.models import Chain, ChainVersion
 from agents.spec import ChainSpec
 from plumbing import clock, tracing
@@ -14,7 +16,6 @@ from plumbing.statements import insert_each
 from runs.events import record as events
 from runs.exceptions import LeaseLost, SessionBusy
 from runs.models import Run, RunEvent, Session, StepRun, ToolCallRecord
-from runs.models.room import check_room
 from runs.queue import endings, fair_queue, wakeups
 
 from . import authors, checks, options
@@ -42,7 +43,7 @@ def prepare_chain_run(
     """
     spec = version.read_spec()
     checks.check_input(spec, input)
-    check_room(user.pk, input)
+    check_room(user.pk, input, is_visitors=fields.get("embed") is not None)
     run = Run(
         principal=user,
         chain_version=version,
@@ -155,6 +156,7 @@ def retry_chain(run: Run, *, user: Any, step: str | None = None, input: Any = No
             hint="Ask its owner to share it with you again or to switch it on, or start another chain.",
         )
     spec = run.chain_version.read_spec()
+    check_room(user.pk, run.input, input, is_visitors=run.embed is not None)
     begin = starting_points(run, spec, step)
     redone = begin | downstream(spec, begin)
     again = Run(
@@ -174,8 +176,10 @@ def retry_chain(run: Run, *, user: Any, step: str | None = None, input: Any = No
     fair_queue.classify(again, is_batch=options.is_batch(again))
     with transaction.atomic():
         require_free(run.session)
+        copied = copy_steps(run, again, spec, begin, input)
+        again.stored = sum(measure([row.input, row.output], WHOLE) for row in copied)
         insert_chain_runs([again])
-        copy_steps(run, again, spec, begin, input)
+        StepRun.objects.bulk_create(copied)
     return again
 
 
@@ -210,8 +214,8 @@ def starting_points(run: Run, spec: ChainSpec, step: str | None) -> set[str]:
     return keys
 
 
-def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: Any) -> None:
-    """Rows of ended steps that do not depend on a starting point; for a for_each also the items
+def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: Any) -> list[StepRun]:
+    """New rows of ended steps that do not depend on a starting point; for a for_each also the items
     that succeeded.
     """
     redone = begin | downstream(spec, begin)
@@ -230,7 +234,7 @@ def copy_steps(run: Run, again: Run, spec: ChainSpec, begin: set[str], input: An
             hint="Name the step.",
             details=[{"step": key} for key in sorted(begin)],
         )
-    StepRun.objects.bulk_create(kept)
+    return kept
 
 
 def half_done(run: Run, again: Run, rows: list[StepRun]) -> list[StepRun]:

@@ -16,8 +16,9 @@ from agents.models import Agent, AgentSpec, AgentVersion, Chain, ChainVersion, P
 from agents.models.team import is_open
 from agents.spec import ChainSpec
 from plumbing import clock
-from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEnded
+from runs.exceptions import BrokenInput, NotPublished, ProviderDisabled, RunEmptied, RunEnded
 from runs.models import Run
+from runs.models.run import EMPTIED
 
 Target = TypeVar("Target", Agent, Chain)
 
@@ -196,6 +197,8 @@ def lineage(run: Run | None) -> list[Run]:
 
 
 def check_ended(run: Run) -> None:
-    """Raises Conflict unless the run has ended: only then can it be started again."""
+    """Raises Conflict unless the run has ended and holds what it did: only then can it be started again."""
     if not run.is_done:
         raise Conflict(_("This run has not ended."), hint=_("Cancel it first, or wait."))
+    if run.metadata.get(EMPTIED):
+        raise RunEmptied(hint=_("Start another one."))

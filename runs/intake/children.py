@@ -9,13 +9,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from agents.exceptions import MusterError, NewerFormat
+from agents.http.room import check_room
 from agents.models import Agent, AgentVersion, Chain
 from agents.tools import CallPending, ToolFailed, ToolResult
 from registry.routing import delegation
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session, ToolCallRecord
 from runs.models.figures import track_records
-from runs.models.room import check_room
 from runs.queue import fair_queue, wakeups
 
 from . import authors, chains, checks, context, options
@@ -175,7 +175,7 @@ def start_child(
     authors.check_callee_shared(parent, agent)
     spec = version.read_spec()
     checks.check_input(spec, input)
-    check_room(parent.principal_id, text, input)
+    check_room(parent.principal_id, text, input, is_visitors=parent.embed is not None)
     values = options.parse_options({**(asked or {}), "budget": None})
     asker = context.Asker.of(parent) if sources else context.Asker(parent.principal_id)
     context_text = context.gather(asker, sources)
@@ -265,6 +265,7 @@ def open_child_session(parent: Run, agent: Agent, *, depth: int, limit: int) -> 
         device=parent.session.device if parent.session else None,
         has_untrusted=parent.has_untrusted,
         variables=variables,
+        metadata={"embed": str(parent.embed)} if parent.embed else {},
     )
 
 

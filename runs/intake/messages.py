@@ -9,13 +9,13 @@ from django.utils.translation import gettext_noop as known
 
 from agents import schema
 from agents.exceptions import Conflict, IdempotencyMismatch, Invalid
+from agents.http.room import check_room
 from agents.http.sizes import check_metadata
 from agents.models import Agent, AgentSpec, AgentVersion, ApiKey, Chain, ChainVersion
 from plumbing import tracing
 from plumbing.statements import Select, insert_each, insert_rows
 from runs.events import record as events
 from runs.models import Message, Run, RunEvent, Session
-from runs.models.room import check_room
 from runs.models.session import NOT_SHOWN, SCHEDULED, join_part_texts
 from runs.queue import fair_queue, wakeups
 
@@ -81,7 +81,7 @@ def accept_message(
         if earlier is not None:
             return earlier
     run = message_run(user=user, agent=agent, input=input, **more)
-    check_room(user.pk, content, run.input, run.metadata)
+    check_room(user.pk, content, run.input, run.metadata, is_visitors=run.embed is not None)
     run.idempotency_key = idempotency_key
     run.request_hash = request_hash
     mark_input(run, untrusted_input)

@@ -303,6 +303,8 @@ class Conversation:
             **figures,
         )
         insert_rows(call)
+        if call.request:
+            events.count_raw(run, call.request)
         data = {"turn": run.turns, "model": reply.model_name, "text": reply.text, "tool_calls": calls}
         data["finish"] = reply.finish
         return "model.finished", {**data, **figures, "cost": str(cost)}

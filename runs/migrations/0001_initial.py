@@ -6,7 +6,7 @@ import django.core.validators
 import django.db.models.deletion
 import plumbing.clock
 import runs.models.embed
-import runs.models.room
+import agents.http.room
 import runs.models.share
 import runs.models.trigger
 import uuid_utils.compat
@@ -72,7 +72,8 @@ class Migration(migrations.Migration):
                 ('deadline', models.DateTimeField(blank=True, null=True)),
                 ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
                 ('cancel_reason', models.CharField(blank=True, max_length=200)),
-                ('size', runs.models.room.SizeField(editable=False, help_text='Of what it was started with, if that is large.', least=1000, null=True, of=('input', 'metadata', 'policy'))),
+                ('size', agents.http.room.SizeField(editable=False, help_text='Of what it was started with, if that is large.', least=1000, null=True, of=('input', 'metadata', 'policy'))),
+                ('stored', models.PositiveBigIntegerField(default=0, editable=False, help_text='About how many bytes its events, calls, steps and results take.')),
                 ('input', models.JSONField(blank=True, null=True)),
                 ('policy', models.JSONField(blank=True, default=dict, help_text='Step tool policy: allowed, blocked, max_turns.')),
                 ('options', models.JSONField(blank=True, default=dict, help_text='What the message asked for beside the definition: {"asked", "merged"}.')),
@@ -302,7 +303,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid_utils.compat.uuid7, editable=False, primary_key=True, serialize=False)),
                 ('seq', models.PositiveIntegerField()),
                 ('role', models.CharField(choices=[('user', 'User'), ('assistant', 'Assistant'), ('tool', 'Tool'), ('system', 'System')], max_length=9)),
-                ('size', runs.models.room.SizeField(default=0, editable=False, least=0, of=('content', 'tool_calls', 'metadata'))),
+                ('size', agents.http.room.SizeField(default=0, editable=False, least=0, of=('content', 'tool_calls', 'metadata'))),
                 ('content', models.JSONField(default=list, help_text='Parts: {"type": "text", "text"}, {"type": "image", …}, {"type": "file", …}.')),
                 ('tool_calls', models.JSONField(blank=True, default=list)),
                 ('tool_call_id', models.CharField(blank=True, max_length=64)),

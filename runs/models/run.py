@@ -12,11 +12,11 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 from uuid_utils.compat import uuid7
 
+from agents.http.room import SizeField
 from agents.models import Agent, AgentVersion, ApiKey, ChainVersion, SiteHold
 from plumbing import clock
-from plumbing.statements import Question, Update, take_numbers
+from plumbing.statements import Bound, Question, Update, take_numbers
 
-from .room import SizeField
 from .session import Session
 
 # What a run's JSON shows of other rows.
@@ -28,6 +28,10 @@ ABOVE = """
         UNION SELECT runs_run.id, runs_run.parent_id FROM runs_run JOIN above ON runs_run.id = above.parent_id
     ) SELECT id FROM above
 """
+
+
+# Where the metadata says that what the run held was deleted.
+EMPTIED = "emptied"
 
 
 class RunQuerySet(models.QuerySet):
@@ -167,6 +171,9 @@ class Run(models.Model):
         of=("input", "metadata", "policy"), least=1000, null=True, editable=False,
         help_text="Of what it was started with, if that is large.",
     )  # fmt: skip
+    stored = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="About how many bytes its events, calls, steps and results take."
+    )
     input = models.JSONField(null=True, blank=True)
     policy = models.JSONField(default=dict, blank=True, help_text="Step tool policy: allowed, blocked, max_turns.")
     options = models.JSONField(
@@ -205,6 +212,7 @@ class Run(models.Model):
         help_text="It waits for a person or a device, and its deadline was extended to at most this time.",
     )
 
+    raw_bytes = 0  # not a column: requests to models that were stored since the last event
     seen: Seen | None = None  # not a column: only a worker that has claimed the run knows it
 
     objects = RunQuerySet.as_manager()
@@ -294,6 +302,7 @@ class Run(models.Model):
         *,
         where: dict[str, Any] | None = None,
         numbers: int = 0,
+        grown: int = 0,
         asking: Sequence[Question] = (),
         **values: Any,
     ) -> list[bool] | None:
@@ -302,12 +311,13 @@ class Run(models.Model):
 
         One conditional statement: `where` must hold, by default that the run has not ended;
         `values` are set together with the status, and `numbers` event numbers are reserved
-        (`record.change_run` writes those events). Returns the answers of the queries in it, or None if
-        nothing was changed.
+        (`record.change_run` writes those events, with which the run has `grown`). Returns the answers
+        of the queries in it, or None if nothing was changed.
         """
         conditions = where or {"status": Run.LIVE}
         values = {"status": status, "place": None, **values}  # a queued run gets one from its caller
-        row = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=values, asking=asking)
+        set_values = {**values, "stored": add_stored(grown)} if grown else values
+        row = take_numbers(Run, self.pk, "last_event", numbers, where=conditions, values=set_values, asking=asking)
         if row is None:
             return None
         self.last_event, *answers = map(int, row)
@@ -329,6 +339,11 @@ class Run(models.Model):
     @property
     def root_pk(self) -> uuid.UUID:
         return self.root_id or self.pk
+
+
+def add_stored(size: int) -> Bound:
+    """The column `stored` of a run that has grown by so many bytes."""
+    return Bound('"stored" + %s', (size,))
 
 
 def build_claim_columns(at: Any) -> dict[str, Any]:

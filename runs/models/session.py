@@ -6,19 +6,21 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, models, transaction
+from django.utils.translation import gettext_noop as _
 from uuid_utils.compat import uuid7
 
-from agents.exceptions import Invalid
+from agents.exceptions import Invalid, TooLarge
+from agents.http.room import SizeField, check_room
 from agents.models import Agent, StoredFile
 from plumbing.statements import Bound, insert_rows, take_numbers
 from plumbing.stored_rows import StoredRow
-
-from .room import SizeField, check_room
 
 # Where the metadata keeps the name that an A2A client chose.
 A2A_CONTEXT = "a2a_context"
 # Messages that one request adds.
 MOST_AT_ONCE = 2000
+# Bytes of messages that are copied in one transaction.
+MOST_COPIED = 64 << 20
 # The folder of conversations that schedules and triggers start.
 SCHEDULED = "scheduled"
 # Where the metadata of a message says that the model does not see it.
@@ -165,10 +167,16 @@ class Session(StoredRow):
             raise Session.DoesNotExist(self.pk)
         [self.last_seq] = numbers
 
-    @transaction.atomic
     def fork(self, *, before: int) -> "Session":
-        """A new session that starts with the messages before that one. The copies belong to no run. Raises Conflict."""
-        copied = list(self.messages.filter(seq__lt=before).order_by("seq"))
+        """A new session that starts with the messages before that one. The copies belong to no run. Raises Conflict,
+        TooLarge.
+        """
+        rows = self.messages.filter(seq__lt=before).order_by("seq")
+        size = rows.aggregate(models.Sum("size"))["size__sum"] or 0
+        if size > MOST_COPIED:
+            raise TooLarge(_("This conversation is too large to be copied."), hint=_("Begin a new one."))
+        # Before the transaction: reading them may take long.
+        copied = list(rows)
         check_room(self.owner_id, *(message.content for message in copied))
         fork = Session(
             owner_id=self.owner_id,
@@ -190,15 +198,16 @@ class Session(StoredRow):
             fork.summarised_to = self.summarised_to
         # The copied messages are those of the first session, which remembers them.
         fork.remembered_to = before - 1
-        fork.save(force_insert=True)
         for message in copied:
             if message.run_id:
                 message.metadata = {**message.metadata, MADE_IN: str(message.run_id)}
             message.pk = uuid7()
             message.session = fork
             message.run_id = None
-        Message.objects.bulk_create(copied)
-        attach(copied)
+        with transaction.atomic():
+            fork.save(force_insert=True)
+            Message.objects.bulk_create(copied)
+            attach(copied)
         return fork
 
 

@@ -16,7 +16,7 @@ from runs.models import Approval, InputRequest, Message, Run, Session, StepRun, 
 from runs.models.figures import totals
 from runs.models.session import FINISH
 
-from . import fair_queue, pauses, timers, wakeups
+from . import emptying, fair_queue, pauses, timers, wakeups
 from .leases import Lease, tell_cancelled
 from .locks import lock_above
 
@@ -332,12 +332,14 @@ def clear(session: Session, *, by: Any, reason: str) -> Run | None:
 
 
 def delete_session(session: Session, *, by: Any, reason: str) -> None:
-    """Stop what is in progress in a session, then delete it; its runs are kept as history. Raises SessionBusy.
+    """Stop what is in progress in a session, then delete it and what its ended runs held; their rows are kept as
+    history. Raises SessionBusy.
 
     Runs are locked before their session, as by a worker that writes a reply. Nothing can start in the session once its
     row is locked; what started before that is stopped in the next round.
     """
     rows = Session.objects.filter(pk=session.pk)
+    runs = emptying.find_session_runs(session)
     for _ in range(ROUNDS):
         clear(session, by=by, reason=reason)
         with suppress(IntegrityError), transaction.atomic():
@@ -345,9 +347,14 @@ def delete_session(session: Session, *, by: Any, reason: str) -> None:
             list(live.select_for_update(no_key=True).order_by("pk"))
             if not rows.select_for_update().exists():
                 return  # somebody else has deleted it
-            if not live.filter(cancel_requested_at=None).exists():
+            if live.filter(cancel_requested_at=None).exists():
+                continue
+            if not emptying.is_long(session):
                 rows.delete()
+                transaction.on_commit(lambda: emptying.empty_runs(runs))
                 return
+            rows.update(status=Session.Status.CLOSED)  # so that nothing begins in what is left
+        emptying.delete_messages(session)
     raise SessionBusy(hint="Stop sending messages to it, then delete it.")
 
 

@@ -19,6 +19,7 @@ from rest_framework.exceptions import ParseError
 
 from agents.exceptions import IdempotencyMismatch, MusterError, NewerFormat, NotFound
 from agents.http import parsers
+from agents.http.room import check_room
 from agents.mapping import MappingError, map_input
 from agents.models import SiteHold
 from plumbing import clock
@@ -26,7 +27,6 @@ from plumbing.statements import Select
 from runs.intake import checks
 from runs.intake import messages as intake
 from runs.models import Run, Trigger, TriggerFiring
-from runs.models.room import check_room
 from runs.rules import signing
 
 from .pending import release_waiting_occurrences

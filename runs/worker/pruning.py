@@ -7,11 +7,13 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, TextField
+from django.db.models.functions import Cast, Greatest, Length
 from oauth2_provider.models import AccessToken, Application, DeviceGrant, Grant, RefreshToken
 from oauth2_provider.settings import oauth2_settings
 
 from agents import storage
+from agents.http.room import Holder, count_stored
 from agents.models import AgentVersion, ApiKey, AuditEvent, BrowserSession, ChainVersion, IdempotentRequest, StoredFile
 from connectors.models import Authorization, RemoteTask
 from devices.models import DeviceCall
@@ -19,8 +21,10 @@ from devices.models import Notice as DeviceNotice
 from functions.models import Execution
 from knowledge.models import MemoryWrite
 from plumbing import clock
+from runs.exceptions import SessionBusy
 from runs.models import (
     Artifact,
+    Embed,
     EventPayload,
     ModelCall,
     Notice,
@@ -33,8 +37,11 @@ from runs.models import (
     TriggerFiring,
     WebhookDelivery,
 )
+from runs.queue import emptying, endings
 
-BATCH = 1000
+BATCH = 500
+# Of rows that are large, or take many others with them: what SQLite deletes it overwrites.
+SMALL_BATCHES = {Run: 20, Session: 20, Execution: 50, EventPayload: 20, ModelCall: 20}
 # How long a registered MCP client may wait for its first authorization.
 UNUSED = timedelta(days=1)
 # Longer than any limit.
@@ -50,8 +57,8 @@ def find_prunable_rows(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     def before(kind: str) -> datetime:
         return now - timedelta(days=settings.KEEP_DAYS[kind])
 
-    yield "events", RunEvent.objects.filter(at__lt=before("events"), run__in=ended)
     yield "payloads", EventPayload.objects.filter(event__at__lt=before("events"), event__run__in=ended)
+    yield "events", RunEvent.objects.filter(at__lt=before("events"), run__in=ended)
     yield "executions", Execution.objects.filter(started_at__lt=before("executions"))
     yield "artifacts", Artifact.objects.filter(created_at__lt=before("artifacts"), run__in=ended)
     yield "runs", ended.filter(finished_at__lt=before("runs"), children=None)
@@ -118,10 +125,18 @@ def prune(now: datetime | None = None, *, dry_run: bool = False) -> dict[str, in
     now = now or clock.near()
     counts = {"raw": forget_raw(now, dry_run=dry_run)}
     for kind, rows in find_prunable_rows(now):
-        count = rows.count() if dry_run else delete_in_batches(rows)
+        if dry_run:
+            count = rows.count()
+        elif rows.model in (RunEvent, EventPayload):
+            count = delete_counted(rows)
+        else:
+            count = emptying.delete_in_batches(rows, SMALL_BATCHES.get(rows.model, BATCH))
         # Some kinds are several tables.
         counts[kind] = counts.get(kind, 0) + count
     counts["files"] = forget_files(now, dry_run=dry_run)
+    if not dry_run:
+        counts["emptied"] = empty_deleted_conversations()
+        counts["visitors"] = make_room_for_visitors()
     return counts
 
 
@@ -148,14 +163,70 @@ def forget_raw(now: datetime, *, dry_run: bool) -> int:
     old = ModelCall.objects.filter(started_at__lt=now - kept, request__isnull=False)
     if dry_run:
         return old.count()
-    return old.update(request=None)
-
-
-def delete_in_batches(rows: QuerySet[Any]) -> int:
-    """Delete rows of this kind, one short transaction per batch; returns how many."""
     total = 0
-    while keys := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
+    while keys := list(old.order_by().values_list("pk", flat=True)[: SMALL_BATCHES[ModelCall]]):
+        rows = ModelCall.objects.filter(pk__in=keys)
         with transaction.atomic():
-            rows.model._base_manager.filter(pk__in=keys).delete()
+            give_back(rows, "run", "request")
+            rows.update(request=None)
         total += len(keys)
     return total
+
+
+def delete_counted(rows: QuerySet[Any]) -> int:
+    """As `delete_in_batches`, for rows whose data counts in what their run stores."""
+    run_name = "event__run" if rows.model is EventPayload else "run"
+    total = 0
+    size = SMALL_BATCHES.get(rows.model, BATCH)
+    while keys := list(rows.order_by().values_list("pk", flat=True)[:size]):
+        some = rows.model._base_manager.filter(pk__in=keys)
+        with transaction.atomic():
+            give_back(some, run_name, "data")
+            some.delete()
+        total += len(keys)
+    return total
+
+
+def give_back(rows: QuerySet[Any], run_name: str, column: str) -> None:
+    """What these rows hold no longer counts. Must be called in a transaction."""
+    size = Sum(Length(Cast(column, TextField())))
+    for run, freed in rows.order_by().values_list(run_name).annotate(freed=size):
+        Run.objects.filter(pk=run).update(stored=Greatest(F("stored") - freed, 0))
+
+
+def empty_deleted_conversations() -> int:
+    """What runs of deleted conversations hold that had not ended when these were deleted."""
+    runs = Run.objects.filter(status__in=Run.DONE, session=None, agent__isnull=False, stored__gt=0)
+    keys = runs.exclude(trigger=Run.Trigger.MEMORY).values_list("pk", flat=True)
+    return emptying.empty_runs(list(keys))
+
+
+def make_room_for_visitors() -> int:
+    """Where visitors fill what they may hold, their oldest conversations go: a flood must not close a chat for ever."""
+    deleted = 0
+    owners = Embed.objects.order_by("owner").values_list("owner", flat=True).distinct()
+    for owner in owners:
+        holder = Holder(owner, is_visitors=True)
+        if holder.most:
+            deleted += delete_oldest(holder, count_stored(holder) - holder.most * 3 // 4)
+    return deleted
+
+
+def delete_oldest(holder: Holder, surplus: int) -> int:
+    """Conversations of visitors that hold so many bytes; those that are still used stay."""
+    deleted = 0
+    sessions = Session.objects.filter(owner=holder.owner_id, metadata__embed__isnull=False).order_by("id")
+    rested = sessions.exclude(runs__in=Run.objects.live())
+    while surplus > 0:
+        oldest = rested.first()
+        if oldest is None:
+            break
+        parts = [*oldest.runs.aggregate(Sum("size"), Sum("stored")).values()]
+        parts += oldest.messages.aggregate(Sum("size")).values()
+        surplus -= sum(filter(None, parts))
+        try:
+            endings.delete_session(oldest, by=None, reason="visitors had no room left")
+        except SessionBusy:  # somebody writes in it just now
+            break
+        deleted += 1
+    return deleted

