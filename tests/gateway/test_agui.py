@@ -116,6 +116,14 @@ def test_a_tool_of_the_frontend(run, model):
     assert run("plain", "the weather?", result, thread="tools", status=409)["code"] == "already_answered"
 
 
+def test_a_tool_of_the_frontend_that_failed_says_why(run, model):
+    model.script(calls(("weather", {"city": "Oslo"})), says("No weather."))
+    pending = run("plain", "the weather?", thread="failed tool", tools=[WEATHER])[-1]["outcome"]["pendingToolCallIds"]
+    result = {"role": "tool", "toolCallId": pending[0], "content": "", "error": "no station"}
+    run("plain", "the weather?", result, thread="failed tool", tools=[WEATHER])
+    assert "The tool failed: no station" in model.requests[1]["messages"][-1]["content"]
+
+
 @pytest.mark.parametrize(
     "turn", [calls(("weather", {"city": "Oslo"}), finish="length"), calls(("weather", '{"city": "Os'))]
 )
