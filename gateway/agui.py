@@ -244,10 +244,20 @@ def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
 
 
 def read_tool_message(message: ToolMessage) -> str:
-    """The result of a tool of the frontend, or what it says of its failure."""
-    if not message.error:
-        return message.content
-    return "\n".join(filter(None, [message.content, f"The tool failed: {message.error}"]))
+    """The result of a tool of the frontend, with what it says of its failure. Raises Invalid for what is no text."""
+    if isinstance(message.content, str):
+        texts = [message.content]
+    else:
+        texts = [read_result_part(part) for part in message.content]
+    if message.error:
+        texts.append(f"The tool failed: {message.error}")
+    return "\n".join(filter(None, texts))
+
+
+def read_result_part(part: Any) -> str:
+    if part.type != "text":
+        raise Invalid(f"A part of type “{part.type}” cannot be sent in a tool's result.", code="unsupported_part")
+    return str(part.text)
 
 
 def parse_agui_decision(entry: Any) -> dict[str, JSON]:
