@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ag_ui.core import AssistantMessage, DeveloperMessage, RunAgentInput, SystemMessage, UserMessage
+from ag_ui.core import AssistantMessage, DeveloperMessage, RunAgentInput, SystemMessage, ToolMessage, UserMessage
 from django.db.models import CharField, IntegerField, UUIDField
 from drf_spectacular.utils import extend_schema
 from pydantic import ValidationError
@@ -226,7 +226,7 @@ def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
     for message in reversed(body.messages):
         if message.role != "tool":
             break
-        results[parse_waiting_id(message.tool_call_id)] = message.content
+        results[parse_waiting_id(message.tool_call_id)] = read_tool_message(message)
     approvals = {row.pk: row for row in Approval.objects.visible_to(request.user).select_related("run").open()}
     for entry in body.resume or ():
         id = parse_waiting_id(entry.interrupt_id)
@@ -241,6 +241,23 @@ def resume_agui_run(request: Any, body: RunAgentInput) -> Turn:
         require_scope(request, DECIDE)
     decisions = [(approvals[id], parse_agui_decision(entry)) for id, entry in entries_by_approval.items()]
     return turns.answer_waiting_run(request.user, results, declined=declined, decisions=decisions)
+
+
+def read_tool_message(message: ToolMessage) -> str:
+    """The result of a tool of the frontend, with what it says of its failure. Raises Invalid for what is no text."""
+    if isinstance(message.content, str):
+        texts = [message.content]
+    else:
+        texts = [read_result_part(part) for part in message.content]
+    if message.error:
+        texts.append(f"The tool failed: {message.error}")
+    return "\n".join(filter(None, texts))
+
+
+def read_result_part(part: Any) -> str:
+    if part.type != "text":
+        raise Invalid(f"A part of type “{part.type}” cannot be sent in a tool's result.", code="unsupported_part")
+    return str(part.text)
 
 
 def parse_agui_decision(entry: Any) -> dict[str, JSON]:

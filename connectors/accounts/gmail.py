@@ -3,10 +3,12 @@
 import base64
 import binascii
 import re
+import textwrap
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
+from email.policy import EmailPolicy
 from typing import Any
 
 from agents.tools import RetryTool, ToolFailed
@@ -39,6 +41,8 @@ CALENDARS = ("text/calendar", "application/ics")
 # Kinds of a part that hold text, besides those that say so.
 OTHER_TEXTS = ("", "application/xhtml+xml", *CALENDARS)
 MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,400}>")
+# Headers with the ids of other messages.
+THREAD_HEADERS = ("In-Reply-To", "References")
 MAX_PAGES = 400
 FILTERS: dict[str, JSON] = {
     "labels": {**WORDS, "description": "Only messages with all of these labels, such as INBOX."},
@@ -519,12 +523,31 @@ def read_preview(raw: dict[str, JSON], max_chars: int, why: str = mail.TOO_LARGE
     return Reading(text=text[:max_chars], length=len(text), left_out=[loss])
 
 
+class LetterPolicy(EmailPolicy):
+    """Writes the ids of messages as they are. Python encodes an id that is longer than a line, as Exchange's are, and
+    no mail program recognises it then.
+    """
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        if name not in THREAD_HEADERS:
+            return super().fold_binary(name, value)
+        lines = textwrap.wrap(
+            str(value),
+            width=self.max_line_length or 78,
+            initial_indent=f"{name}: ",
+            subsequent_indent=" ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        return "".join(line + self.linesep for line in lines).encode()
+
+
 def compose(
     *, to: list[str], subject: str, text: str, cc: list[str] | None = None, thread: dict[str, str] | None = None
 ) -> str:
     """A message in Gmail's format. Raises RetryTool for an address or subject that cannot be sent."""
     receivers, copies = addresses.read_receivers(to, cc or [])
-    letter = EmailMessage()
+    letter = EmailMessage(policy=LetterPolicy())
     try:
         letter["To"] = list(map(build_mail_address, receivers))
         if copies:

@@ -11,6 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+if sys.platform == "win32":
+    # The modules below need what Windows does not have.
+    sys.exit("muster-device: this program runs on Linux and macOS. On Windows, run it in WSL (wsl --install).")
+
 from . import VERSION, pairing, review
 from .exceptions import Fatal
 from .home import MODES, Config, Home, expand_home

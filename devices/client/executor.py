@@ -258,14 +258,24 @@ class Executor:
         context = call.run_context
         agent = str(context.get("agent") or "")
         is_untrusted = bool(context.get("untrusted"))
-        with self.store.transaction():
-            records = self.store.for_agent(agent, is_untrusted=is_untrusted)
-            value = tool.function(records, **call.args)
-            result = build_fitting_result(call.id, value)
-            if not running.claim():
-                # The call was reported as not carried out: the transaction is rolled back.
-                raise Stopped
-            self.journal.finish(result)
+        is_ours = False
+        try:
+            with self.store.transaction():
+                records = self.store.for_agent(agent, is_untrusted=is_untrusted)
+                value = tool.function(records, **call.args)
+                result = build_fitting_result(call.id, value)
+                is_ours = running.claim()
+                if not is_ours:
+                    # The call was reported as not carried out: the transaction is rolled back.
+                    raise Stopped
+                self.journal.finish(result)
+        except sqlite3.Error as error:
+            if not is_ours:
+                raise
+            # Nobody else answers a call that is claimed. Nothing was changed: the transaction was rolled back.
+            log.error("call %s: its records cannot be written: %s", call.id, error)  # noqa: TRY400  (one line)
+            message = f"this device cannot write its records, and nothing was changed: {error}"
+            return build_refused_result(call.id, "tool_failed", message)
         running.is_written = True
         return result
 

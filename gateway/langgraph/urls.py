@@ -21,6 +21,7 @@ urlpatterns = [
     path("threads", threads.ThreadsView.as_view()),
     path("threads/search", threads.ThreadSearchView.as_view()),
     path("threads/count", threads.ThreadSearchView.as_view(**COUNT)),
+    path("threads/prune", views.UnknownView.as_view(), {"rest": "threads/prune"}),  # not the thread of this name
     path("threads/<str:id>", threads.ThreadView.as_view()),
     path("threads/<str:id>/copy", threads.CopyView.as_view()),
     path("threads/<str:id>/state", threads.StateView.as_view()),

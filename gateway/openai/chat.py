@@ -23,6 +23,7 @@ from runs.events.connection_limits import WAITS, count_user_stream
 from runs.events.frames import Frame
 from runs.events.waiting import ENDS
 
+from .files import store_sent_files
 from .requests import (
     CALL,
     Prompt,
@@ -70,6 +71,7 @@ class ChatView(OpenAIView):
 def start_chat_turn(request: Any, prompt: Prompt, metadata: dict[str, str], *, is_watched: bool) -> Turn:
     """The turn that answers the request: of the run that waits for its results, or of a new run."""
     user = request.user
+    store_sent_files(user, prompt)
     more = prompt.more(user)
     # A client that sends the result of a call continues the run that waits for it.
     resumed = turns.resume_matching_run(

@@ -23,6 +23,7 @@ from runs.models import Message, Session
 
 from . import summaries
 from .chat import Completion
+from .files import store_sent_files
 from .items import usage_json
 from .requests import Prompt, check_fields, parse_text_field, split_last_message
 from .responses import (
@@ -52,6 +53,7 @@ class CompactView(OpenAIView):
     def post(self, request: Any) -> Any:
         body = get_body_fields(request)
         prompt = parse_compact_request(body, request.user)
+        store_sent_files(request.user, prompt)
         with WAITS.take(request.user.pk) as place:
             # Listens before the run starts: it could end before somebody listened otherwise.
             ENDS.listen()

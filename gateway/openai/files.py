@@ -1,5 +1,6 @@
 """Files: the person's files in Muster, for `file_id` in messages. What a run made is here too."""
 
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from agents.http.viewsets import Audited
 from agents.models import StoredFile
 from gateway.parts import refuse_content_part
 
+from .requests import SENT_FILE, Prompt
 from .views import OpenAIView
 
 PREFIX = "file-"
@@ -99,6 +101,29 @@ class ContentView(OpenAIView):
     def get(self, request: Any, id: str) -> Any:
         row = load_openai_file(request.user, id)
         return answer_with_file(row, "application/octet-stream", as_attachment=True)
+
+
+def store_sent_files(user: Any, prompt: Prompt) -> None:
+    """Files that the messages bring along become files of the person. Raises TooLarge, Conflict, Invalid.
+
+    A stateless client sends its whole conversation each time: the same file is stored once, so that the messages are
+    the same, too.
+    """
+    sent_messages = [one.parts for one in prompt.earlier]
+    for parts in (prompt.parts, *sent_messages):
+        for place, part in enumerate(parts):
+            if part["type"] == SENT_FILE:
+                row = store_sent_file(user, part)
+                parts[place] = {"type": "file", "file": str(row.pk)}
+
+
+def store_sent_file(user: Any, part: dict[str, Any]) -> StoredFile:
+    digest = sha256(part["content"]).hexdigest()
+    uploads = StoredFile.objects.visible_to(user).filter(source=StoredFile.Source.UPLOAD, untrusted=True)
+    row = uploads.filter(sha256=digest, name=storage.clean_name(part["name"])).order_by("pk").first()
+    if row is not None:
+        return row
+    return storage.save_file(user.pk, part["name"], part["content"], declared=part["media_type"])
 
 
 def load_openai_file(user: Any, id: str) -> StoredFile:

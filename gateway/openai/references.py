@@ -7,9 +7,9 @@ from gateway.parts import refuse_content_part
 from gateway.reading import bare, render_result_value
 from gateway.turns import parse_hex_uuid
 from runs.calls.call_records import finished_data
-from runs.models import Message, ToolCallRecord
+from runs.models import Approval, Message, ToolCallRecord
 
-from .items import Items, call_item, mcp_item
+from .items import Items, approval_item, call_item, mcp_item
 
 JSON = Any
 # Digits at the end of the id of a message that a model wrote.
@@ -22,6 +22,8 @@ def find_item(user: Any, id: str, param: str) -> dict[str, JSON]:
     item = None
     if user is not None and prefix in ("fc", "mcp"):
         item = find_call(user, rest)
+    elif user is not None and prefix == "mcpr":
+        item = find_approval_request(user, rest)
     elif user is not None and prefix == "msg":
         item = find_message(user, rest) or find_reply(user, id, rest)
     elif prefix == "rs":
@@ -46,6 +48,17 @@ def find_call(user: Any, hex: str) -> dict[str, JSON] | None:
     if not record.outcome:
         return None
     return mcp_item(data, finished_data(record))
+
+
+def find_approval_request(user: Any, hex: str) -> dict[str, JSON] | None:
+    """A request for approval in a run of this person, decided or not."""
+    pk = parse_hex_uuid(hex)
+    if pk is None:
+        return None
+    row = Approval.objects.filter(run__principal_id=user.pk, pk=pk).first()
+    if row is None:
+        return None
+    return approval_item({"id": str(row.pk), "tool": row.tool, "arguments": row.arguments})
 
 
 def find_message(user: Any, hex: str) -> dict[str, JSON] | None:

@@ -1,5 +1,6 @@
 """Bodies of OpenAI's APIs as messages of Muster. A field that Muster does not have is refused."""
 
+from base64 import b64decode
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from registry.llm.chat import ANY
 
 JSON = Any
 CALL = "call_"
+# A part with the content of a file; gateway/openai/files.py stores it.
+SENT_FILE = "sent_file"
 OF_TOOLS = ("parallel_tool_calls", "stop")
 # What a parameter may be, where another value would change the answer and the client would rely on it.
 NEUTRAL: dict[str, tuple[JSON, ...]] = {
@@ -253,7 +256,8 @@ def parse_answer_schema(format: JSON, param: str, inner: str | None) -> dict[str
     kind = format.get("type") if isinstance(format, dict) else None
     if format is None or kind == "text":
         return None
-    if kind == "json_object":
+    # The AI SDK's client of Open Responses asks for JSON without a schema in the second form.
+    if kind == "json_object" or format == {"type": "json_schema"}:
         return {"type": "object"}
     json_schema = None
     if kind == "json_schema":
@@ -286,12 +290,28 @@ def parse_openai_part(part: JSON, param: str) -> dict[str, JSON]:
             url = url.get("url")
         return parse_image_url(url, param)
     if kind in ("file", "input_file"):
-        # Chat completions put the id one level deeper than responses.
+        # Chat completions put the file one level deeper than responses.
         file = part.get("file") if kind == "file" else part
-        if isinstance(file, dict) and isinstance(file.get("file_id"), str):
-            return {"type": "file", "file": file["file_id"].removeprefix("file-")}
-        raise refuse_content_part(param, "Upload the file first and send its “file_id”.", "unsupported_parameter")
+        return parse_file_fields(file if isinstance(file, dict) else {}, param)
     raise refuse_content_part(param, f"A part of type “{str(kind)[:40]}” cannot be sent.", "unsupported_parameter")
+
+
+def parse_file_fields(file: dict[str, JSON], param: str) -> dict[str, JSON]:
+    """A file by its id, or one that is sent along, which becomes a file of the person before the run starts."""
+    if isinstance(file.get("file_id"), str):
+        return {"type": "file", "file": file["file_id"].removeprefix("file-")}
+    data = file.get("file_data")
+    if not isinstance(data, str):
+        raise refuse_content_part(param, "Send the file as “file_data” or its “file_id”.", "unsupported_parameter")
+    # A data URL, or base64 alone.
+    head, comma, encoded = data.rpartition(",")
+    try:
+        content = b64decode(encoded, validate=True)
+    except ValueError:
+        raise refuse_content_part(param, "“file_data” must be base64, or a data URL of it.")
+    media_type = head.removeprefix("data:").partition(";")[0] if comma else ""
+    name = str(file.get("filename") or "file")
+    return {"type": SENT_FILE, "name": name, "media_type": media_type, "content": content}
 
 
 def parse_call_id(value: JSON, param: str) -> UUID:

@@ -31,6 +31,7 @@ from runs.models import Approval, Message, Run, ToolCallRecord
 from runs.queue import endings
 
 from . import references, summaries
+from .files import store_sent_files
 from .items import Items, usage_json
 from .requests import (
     SAMPLING,
@@ -72,9 +73,10 @@ PREFIX = "resp_"
 CALLS = ("function_call", "custom_tool_call", "mcp_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 REFERENCE = "item_reference"
+DECISION = "mcp_approval_response"
 # Items of OpenAI's own servers: what came of them is in the messages after them.
 LEFT_OUT = (
-    "reasoning", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools", "web_search_call",
+    "reasoning", "mcp_approval_request", DECISION, "mcp_list_tools", "web_search_call",
     "file_search_call", "code_interpreter_call", "image_generation_call",
 )  # fmt: skip
 NUMBER = re.compile("-1|[0-9]{1,12}")
@@ -115,6 +117,7 @@ def start_response_turn(
     request: Any, body: dict[str, JSON], prompt: Prompt, *, is_watched: bool, own: Collection[str] = ()
 ) -> Turn:
     """`own`: ids of responses of this connection, which may be continued though they are not stored."""
+    store_sent_files(request.user, prompt)
     if prompt.approvals:
         return decide_response_approvals(request, prompt)
     previous = find_previous_turn(request.user, body, own)
@@ -193,7 +196,7 @@ def load_response_turn(user: Any, id: str, own: Collection[str] = ()) -> Turn:
 
 
 def decide_response_approvals(request: Any, prompt: Prompt) -> Turn:
-    """Decide approvals by their ids; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
+    """Decide approvals by their ids, and answer calls; all of one run. Raises NotFound, Forbidden, AlreadyDecided."""
     require_scope(request, DECIDE)
     rows = Approval.objects.filter(run__principal_id=request.user.pk).select_related("run")
     open_ones = {row.pk: row for row in rows.filter(pk__in=prompt.approvals)}
@@ -203,7 +206,8 @@ def decide_response_approvals(request: Any, prompt: Prompt) -> Turn:
     for pk, is_approved in prompt.approvals.items():
         decision = "approve" if is_approved else "deny"
         decisions.append((open_ones[pk], {"decision": decision}))
-    return turns.answer_waiting_run(request.user, {}, decisions=decisions, source="openai")
+    results = {parse_call_id(id, "input"): value for id, value in prompt.results.items()}
+    return turns.answer_waiting_run(request.user, results, decisions=decisions, source="openai")
 
 
 @extend_schema(exclude=True)
@@ -310,8 +314,8 @@ def parse_response_request(body: dict[str, JSON], user: Any = None) -> Prompt:
     if isinstance(instructions, str):
         prompt.instructions.append(instructions)
     items = parse_input_items(body, user)
-    if items[-1].get("type") == "mcp_approval_response":
-        prompt.approvals = dict(iterate_approval_decisions(items))
+    read_last_answers(prompt, items)
+    if prompt.approvals:
         return prompt
     read_items(prompt, items, continues_another=body.get("previous_response_id") is not None)
     return prompt
@@ -378,14 +382,20 @@ def last_results(items: list[dict[str, JSON]], results: dict[str, Result]) -> di
     return {id: results[id] for id in ids}
 
 
-def iterate_approval_decisions(items: list[dict[str, JSON]]) -> Iterator[tuple[Any, bool]]:
-    """The id of each approval that the items decide, and whether it is granted."""
-    for place, item in enumerate(items):
-        if item.get("type") != "mcp_approval_response":
-            continue
-        request_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
-        approval_id = parse_call_id(request_id, f"input.{place}.approval_request_id")
-        yield approval_id, parse_flag_field(item, "approve")
+def read_last_answers(prompt: Prompt, items: list[dict[str, JSON]]) -> None:
+    """The decisions that the input ends in, and the results of calls beside them. Earlier ones were read when they were
+    sent: a client that is stateless repeats them.
+    """
+    first = len(items)
+    while first > 0 and items[first - 1].get("type") in (DECISION, *OUTPUTS):
+        first -= 1
+    for place in range(first, len(items)):
+        item = items[place]
+        if item["type"] == DECISION:
+            request_id = str(item.get("approval_request_id")).removeprefix("mcpr_")
+            approval_id = parse_call_id(request_id, f"input.{place}.approval_request_id")
+            prompt.approvals[approval_id] = parse_flag_field(item, "approve")
+    set_results(prompt, iterate_output_results(items[first:]))
 
 
 def iterate_response_messages(

@@ -334,6 +334,17 @@ async def test_a_call_that_was_made_is_answered_even_if_it_cannot_be_recorded(de
     assert (await device.run("list_directory")).ok
 
 
+async def test_records_that_cannot_be_written_at_the_end_of_their_call_are_reported_as_that(device, monkeypatch):
+    def full(*_, **__):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(device.journal, "finish", full)
+    result = await device.run("create_note", title="A note", content="text")
+    assert result.error["code"] == "tool_failed"
+    assert "nothing was changed: database or disk is full" in result.error["message"]
+    assert device.store.all("note", limit=10) == []
+
+
 def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path):
     """As SQLite behaves where a foreign key is checked at the end; a full disk may be noticed there, too."""
     store = Store(tmp_path / "device.sqlite3")

@@ -2,7 +2,10 @@
 
 import codecs
 import json
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from devices.client.home import Home
 
 IDENTITY = {"server": "http://127.0.0.1:9", "device": "d", "credential": "c", "account": "a", "name": "laptop"}
 CONFIG = '[roots]\ndocs = "/tmp"\n'
+ROOT = Path(__file__).resolve().parents[2]
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -113,3 +117,12 @@ def test_the_errors_of_the_settings_are_ours(home):
     (home / "config.toml").write_text("[roots]\ndocs = \n")
     with pytest.raises(Fatal, match=r"config\.toml"):
         Home(home).config()
+
+
+def test_windows_is_refused_in_words():
+    """Its Python lacks modules that the client is made of: without the check it would end in a traceback."""
+    code = "import asyncio, runpy, sys; sys.platform = 'win32'; runpy.run_module('devices.client', run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    [line] = ended.stderr.splitlines()
+    assert "WSL" in line

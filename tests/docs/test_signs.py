@@ -18,7 +18,10 @@ PAGES = [
 PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # tells of what was, too
 PROSE = [page for page in PAGES if page.parent.name != "adr"]  # a decision names what was refused, too
 # Of other people's programs and of the kernel; Muster's code does not contain them.
-FOREIGN = {"ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "returnImmediately", "packaging", "wss"}
+FOREIGN = {
+    "ChatOpenAI.invoke", "PROT_EXEC", "RESOLVE_BENEATH", "Upgrade", "returnImmediately", "packaging", "wss",
+    "create_for_thread", "join_stream", "langsmith_tracing",
+}  # fmt: skip
 EXAMPLES = {"P1DT2H", "shop_get_item", "weather_forecast"}
 CODE = (*(app for app in signs.APPS if app != "tests"), "templates", "client")
 IN_CODE = re.compile(

@@ -6,9 +6,11 @@ import json
 
 import httpx2
 import pytest
-from ag_ui.core import Event
+from ag_ui.core import Event, ToolMessage
 from pydantic import TypeAdapter
 
+from agents.exceptions import Invalid
+from gateway import agui
 from tests.fakes import calls, says
 from tests.gateway.live_agents import new_key
 
@@ -114,6 +116,24 @@ def test_a_tool_of_the_frontend(run, model):
     result = {"role": "tool", "toolCallId": pending[0], "content": "rain"}
     assert text_of(run("plain", "the weather?", result, thread="tools", tools=[WEATHER])) == "It rains."
     assert run("plain", "the weather?", result, thread="tools", status=409)["code"] == "already_answered"
+
+
+def test_a_tool_of_the_frontend_that_failed_says_why(run, model):
+    model.script(calls(("weather", {"city": "Oslo"})), says("No weather."))
+    pending = run("plain", "the weather?", thread="failed tool", tools=[WEATHER])[-1]["outcome"]["pendingToolCallIds"]
+    result = {"role": "tool", "toolCallId": pending[0], "content": "", "error": "no station"}
+    run("plain", "the weather?", result, thread="failed tool", tools=[WEATHER])
+    assert "The tool failed: no station" in model.requests[1]["messages"][-1]["content"]
+
+
+def test_the_result_of_a_tool_may_be_parts_of_text():
+    text = {"type": "text", "text": "rain"}
+    picture = {"type": "image", "source": {"type": "url", "value": "https://example.org/x.png"}}
+    result = {"id": "1", "toolCallId": "c", "role": "tool"}
+    message = ToolMessage.model_validate({**result, "content": [text, {**text, "text": "and wind"}]})
+    assert agui.read_tool_message(message) == "rain\nand wind"
+    with pytest.raises(Invalid, match="image"):
+        agui.read_tool_message(ToolMessage.model_validate({**result, "content": [text, picture]}))
 
 
 @pytest.mark.parametrize(

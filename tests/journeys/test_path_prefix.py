@@ -1,11 +1,12 @@
-"""A whole Muster below a path of somebody else's host: nginx passes /muster/ on, and leaves or removes the prefix.
+"""A whole Muster below a path of somebody else's host: a proxy passes /muster/ on, and leaves or removes the prefix.
 
-The nginx file is the shipped one with the two lines changed that docs/howto/production.md names.
+The files of nginx and Caddy are the shipped ones with the lines changed that docs/howto/production.md names.
 """
 
 import json
 import re
 from urllib.parse import urljoin, urlsplit
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -17,7 +18,7 @@ from devices.client.home import Home
 from devices.protocol import PATH as DEVICE_PATH
 from tests.live import Live, data_directory
 from tests.servers import free_port
-from tests.supervisor.proxies import proxied
+from tests.supervisor.proxies import PROXIES, proxied
 
 pytestmark = pytest.mark.live
 PREFIX = "/muster"
@@ -34,18 +35,23 @@ ANSWERS = {"Accept": "application/json, text/event-stream"}  # as MCP asks for
 
 
 def serve_below_path(shipped):
-    """What the guide says: two lines of the shipped file."""
+    """What the guide says: two lines of nginx's file, three of Caddy's."""
     shipped = shipped.replace("location / {", r"location ~ ^/(\.well-known/[a-z-]+/)?muster(/|$) {")
-    return keep_port(shipped.replace("location = /metrics {", "location = /muster/metrics {"))
+    shipped = shipped.replace("location = /metrics {", "location = /muster/metrics {")
+    elsewhere = r"@elsewhere not path_regexp ^/(\.well-known/[a-z-]+/)?muster(/|$)"
+    shipped = shipped.replace("error /metrics 404", f"error /muster/metrics 404\n\t{elsewhere}\n\terror @elsewhere 404")
+    return keep_port(shipped)
 
 
 def remove_prefix(shipped):
     shipped = shipped.replace("location / {", "location /muster/ {")
-    return keep_port(shipped.replace("proxy_pass http://muster;", "proxy_pass http://muster/;"))
+    shipped = shipped.replace("proxy_pass http://muster;", "proxy_pass http://muster/;")
+    return keep_port(shipped.replace("error /metrics 404", "uri strip_prefix /muster\n\terror /metrics 404"))
 
 
 def keep_port(shipped):
-    """The site of a test is not at port 443."""
+    """The site of a test is not at port 443. Caddy keeps the host, and tests.supervisor.proxies must not change it."""
+    shipped = shipped.replace("header_up X-Forwarded-For", "header_up x-forwarded-for")
     return shipped.replace("Host $host;", "Host $http_host;")
 
 
@@ -62,11 +68,11 @@ def below(port):
         muster.stop()
 
 
-@pytest.fixture(scope="module")
-def site(below, port, tmp_path_factory):
+@pytest.fixture(scope="module", params=PROXIES)
+def site(request, below, port, tmp_path_factory):
     """The address of the site: http://127.0.0.1:…/muster."""
-    folder = tmp_path_factory.mktemp("nginx")
-    with proxied("nginx", below.port, folder, port=port, change=serve_below_path) as url:
+    folder = tmp_path_factory.mktemp(request.param)
+    with proxied(request.param, below.port, folder, port=port, change=serve_below_path) as url:
         yield url + PREFIX
 
 
@@ -92,6 +98,11 @@ def sign_in(browser, below):
     answer = browser.post("/login/", data=fields, headers={"Referer": str(form.url), "Origin": origin})
     assert answer.status_code == 302 and answer.headers["Location"].startswith(f"{PREFIX}/")
     return browser
+
+
+def make_name(word):
+    """A name of its own: the tests run once for each proxy, with one Muster."""
+    return f"{word}-{uuid4().hex[:8]}"
 
 
 def test_every_link_of_every_page_stays_below_the_path(signed_in):
@@ -126,7 +137,7 @@ def test_a_run_names_addresses_that_lead_to_it(client, site, signed_in):
 
 
 def test_new_rows_and_pages_of_lists_have_addresses_below_the_path(client, site):
-    for name in ("one", "two"):
+    for name in (make_name("one"), make_name("two")):
         made = client.post("/api/v1/agents/", json={"name": name, "provider": "offline", "system_prompt": "x"})
         assert client.get(urljoin(site, made.headers["Location"])).json()["name"] == name
     following = client.get("/api/v1/agents/?limit=1").json()["next"]
@@ -212,7 +223,7 @@ def refuse_credential(server):
 def test_the_script_of_an_embed_and_a_hook_have_public_addresses(client, site):
     script = client.get("/embed.js")
     assert script.status_code == 200 and '"./static/muster/embed/widget.js"' in script.text
-    trigger = {"name": "hook", "kind": "webhook", "agent": "assistant", "text": "hello"}
+    trigger = {"name": make_name("hook"), "kind": "webhook", "agent": "assistant", "text": "hello"}
     made = client.post("/api/v1/triggers/", json=trigger)
     assert made.status_code == 201, made.text
     assert made.json()["url"].startswith(f"{site}/api/v1/hooks/")
@@ -230,8 +241,9 @@ def test_the_path_may_be_written_without_its_last_slash(site):
     assert httpx2.get(site, timeout=60).headers["Location"] == f"{PREFIX}/login/?next={PREFIX}/"
 
 
-def test_a_proxy_may_remove_the_prefix(below, tmp_path):
-    with proxied("nginx", below.port, tmp_path, change=remove_prefix) as url:
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_a_proxy_may_remove_the_prefix(below, tmp_path, proxy):
+    with proxied(proxy, below.port, tmp_path, change=remove_prefix) as url:
         headers = {"Authorization": f"Bearer {below.key}"}
         answer = httpx2.get(f"{url}{PREFIX}/api/v1/agents/assistant", headers=headers, timeout=60)
         assert answer.json()["name"] == "assistant"

@@ -1,9 +1,12 @@
 """Replies, and the addresses that mail is sent to."""
 
+import base64
+
 import pytest
 
 from agents.tools import RetryTool, ToolFailed
 from connectors.accounts.addresses import read_recipients
+from connectors.accounts.gmail import compose
 from connectors.content import sender_text
 
 
@@ -77,6 +80,16 @@ def test_message_ids_of_strangers_are_sent_only_if_they_are_ids(alice, gmail, us
     reply(use, alice, gmail, identity)
     mail, _ = gmail.sent[-1]
     assert (mail["In-Reply-To"], mail["References"], mail["Bcc"]) == ("<a@b>", "<x@y> <z@y> <a@b>", None)
+
+
+def test_an_id_that_is_longer_than_a_line_is_written_as_it_is():
+    """Exchange's are. Encoded, as Python writes them, they put a reply under no message."""
+    ids = [f"<{letter * 150}@mail.example.org>" for letter in "ABC"]
+    thread = {"In-Reply-To": ids[2], "References": " ".join(ids)}
+    letter = base64.urlsafe_b64decode(compose(to=["a@example.net"], subject="Re: x", text="y", thread=thread)).decode()
+    lines = letter.splitlines()
+    place = lines.index(f"In-Reply-To: {ids[2]}")
+    assert lines[place + 1 : place + 4] == [f"References: {ids[0]}", f" {ids[1]}", f" {ids[2]}"]
 
 
 def test_names_and_domains_outside_ascii_are_encoded(alice, gmail, use):

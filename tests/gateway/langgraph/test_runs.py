@@ -172,6 +172,7 @@ def test_what_muster_does_not_have_is_refused(client, more, message):
 def test_unknown_paths_and_fields(client, agents):
     live, key = agents
     with httpx2.Client(base_url=f"{live.url}/langgraph", headers={"x-api-key": key}) as http:
+        assert http.post("/threads/prune", json={"thread_ids": []}).json()["code"] == "not_supported"
         for path in ("/threads/x/stream/events", "/nothing"):
             answer = http.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "not_supported"), path

@@ -126,6 +126,39 @@ def test_an_approval_is_asked_and_answered(agents, client, model):
     assert (second.status, second.output_text) == ("completed", "Two.")
 
 
+def test_a_client_that_repeats_its_conversation_decides_one_approval_after_another(agents, model):
+    """As the AI SDK does: requests are named by reference, and decisions of before stand in each request."""
+    live, key = agents
+    decider = openai.OpenAI(base_url=f"{live.url}/v1", api_key=key)
+    model.turns.clear()
+    model.script(
+        calls(("calculate", {"expression": "1 + 1"})), calls(("calculate", {"expression": "2 + 2"})), says("4.")
+    )
+    items = [{"role": "user", "content": "1 + 1, then 2 + 2?"}]
+    for _ in range(2):
+        request = decider.responses.create(model="careful", input=items).output[-1]
+        assert request.type == "mcp_approval_request"
+        items.append({"type": "item_reference", "id": request.id})
+        items.append({"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True})
+    assert decider.responses.create(model="careful", input=items).output_text == "4."
+
+
+def test_a_decision_and_a_result_are_sent_together(agents, model):
+    live, key = agents
+    decider = openai.OpenAI(base_url=f"{live.url}/v1", api_key=key)
+    model.turns.clear()
+    model.script(calls(("calculate", {"expression": "1 + 1"}), ("weather", {"city": "Oslo"})), says("2, and rain."))
+    first = decider.responses.create(model="careful", input="1 + 1, and the weather?", tools=[TOOL])
+    call, request = sorted(first.output, key=lambda item: item.type)
+    assert (call.type, request.type) == ("function_call", "mcp_approval_request")
+    answers = [
+        {"type": "mcp_approval_response", "approval_request_id": request.id, "approve": True},
+        {"type": "function_call_output", "call_id": call.call_id, "output": "rain"},
+    ]
+    second = decider.responses.create(model="careful", input=answers, previous_response_id=first.id, tools=[TOOL])
+    assert second.output_text == "2, and rain."
+
+
 def test_in_the_background_and_cancelled(client, model):
     model.script(says("late", silent_s=20))
     begun = client.responses.create(model="plain", input="take your time", background=True)

@@ -3,12 +3,14 @@
 The bodies are those of openai-agents, the AI SDK, pydantic-ai, LangChain, instructor and Codex CLI.
 """
 
+import base64
 from types import SimpleNamespace
 
 import openai
 import pytest
 
 from agents.exceptions import Invalid
+from agents.models import StoredFile
 from gateway.openai import chat, responses
 from runs.models import InputRequest, Message, Run
 from tests.fakes import calls, says
@@ -368,6 +370,43 @@ def test_pictures_in_results_of_a_chat_arrive(complete, stub):
     parts = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": PIXEL}}]
     complete([USER, first, *told(first, parts)], says("x"), tools=[CHAT_WEATHER])
     assert PIXEL in str(stub.requests[-1]["messages"][-1])
+
+
+FILE_DATA = "data:text/plain;base64," + base64.b64encode(b"The code word is heron.").decode()
+
+
+def test_a_file_that_a_conversation_brings_along_is_kept_once(complete, respond, stub, alice):
+    for _ in range(2):
+        part = {"type": "file", "file": {"filename": "notes.txt", "file_data": FILE_DATA}}
+        complete([{"role": "user", "content": [{"type": "text", "text": "the word?"}, part]}], says("x"))
+        part = {"type": "input_file", "filename": "notes.txt", "file_data": FILE_DATA}
+        respond([{"role": "user", "content": [{"type": "input_text", "text": "the word?"}, part]}], says("x"))
+        assert "The code word is heron." in str(stub.requests[-1]["messages"])
+    assert "The code word is heron." in str(stub.requests[-2]["messages"])
+    assert [(row.name, row.owner) for row in StoredFile.objects.all()] == [("notes.txt", alice)]
+    assert Run.objects.order_by("created_at").last().has_untrusted
+
+
+@pytest.mark.parametrize(
+    "file", [{"file_data": "data:text/plain;base64,%%%"}, {"file_data": 7}, {"file_url": "https://example.org/a.pdf"}]
+)
+def test_a_file_that_cannot_be_read_is_refused(respond, file):
+    with pytest.raises(Invalid) as refused:
+        respond([{"role": "user", "content": [{"type": "input_file", "filename": "x", **file}]}])
+    assert refused.value.details[0]["field"] == "input.0.content.0"
+    assert not StoredFile.objects.exists()
+
+
+def test_json_without_a_schema_may_be_asked_for_in_two_forms(respond, stub):
+    for format in ({"type": "json_object"}, {"type": "json_schema"}):
+        assert text_in(respond("x", says('{"a": 1}'), text={"format": format})) == '{"a": 1}'
+    with pytest.raises(Invalid):
+        respond("x", text={"format": {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}})
+
+
+def test_an_empty_stop_is_none(complete):
+    for stop in ("", [""], []):
+        assert message_in(complete([USER], says("It rains."), stop=stop))["content"] == "It rains."
 
 
 def test_a_branch_keeps_the_mark_of_what_strangers_wrote(respond):

@@ -44,6 +44,7 @@ REPORTS = frozenset(["message/delivery-status", "message/disposition-notificatio
                      "message/global-delivery-status"])  # fmt: skip
 MESSAGE = frozenset(["message/rfc822", "message/global"])
 ENCRYPTED = "The message is encrypted: its text cannot be read."
+IN_ONE_BLOCK = "The message is encrypted, or signed in one block with its text (S/MIME): it cannot be read."
 UNREAD = {
     "application/ms-tnef": "Outlook's winmail.dat is not read: ask for the message as HTML or plain text.",
     "message/external-body": "This part of the message is kept elsewhere and was not fetched.",
@@ -120,7 +121,7 @@ class LetterReader:
             self.left_out.add("message", "The message has too many parts, or they stand too deep in each other.")
             return Letter(attached=[part])
         if kind == "multipart/encrypted" or "pkcs7-mime" in kind:
-            self.left_out.add("message", ENCRYPTED)
+            self.left_out.add("message", IN_ONE_BLOCK if "pkcs7-mime" in kind else ENCRYPTED)
             return Letter(attached=list(find_leaves(part)))
         if kind in MESSAGE:
             return self.read_message(part, depth, messages)
