@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import ManyToOneRel, Q
 from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
@@ -240,9 +240,12 @@ def count_other_rows(person: Any) -> dict[str, int]:
     """How many rows of each other kind belong to this person; kinds without one are left out."""
     counts: dict[str, int] = {}
     for relation in User._meta.get_fields(include_hidden=True):
-        model = relation.related_model
-        is_owner = relation.auto_created and relation.one_to_many and relation.field.name in OWNER_COLUMNS
-        if not is_owner or issubclass(model, Owned) or model._meta.model_name in NOT_COUNTED:
+        if not isinstance(relation, ManyToOneRel) or relation.one_to_one:
+            continue
+        if relation.field.name not in OWNER_COLUMNS:
+            continue
+        model: Any = relation.related_model
+        if issubclass(model, Owned) or model._meta.model_name in NOT_COUNTED:
             continue
         number = model._base_manager.filter(**{relation.field.name: person}).count()
         if number:

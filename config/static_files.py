@@ -37,7 +37,7 @@ class StaticFiles(WhiteNoiseMiddleware):
 
 def is_compressible(response: HttpResponse) -> bool:
     is_text = response.get("Content-Type", "").startswith(TEXTS)
-    return is_text and int(response.get("Content-Length", 0)) > SMALL and "Content-Encoding" not in response
+    return is_text and int(response.get("Content-Length", "0")) > SMALL and "Content-Encoding" not in response
 
 
 @lru_cache(maxsize=500)
