@@ -10,6 +10,7 @@ from agents.exceptions import Conflict, Forbidden
 from agents.http.strict import (
     REQUIRED,
     Choice,
+    Flag,
     ObjectField,
     RowId,
     StrictModelSerializer,
@@ -209,7 +210,7 @@ class PersonSerializer(StrictModelSerializer):
         required=False,
         help_text="On the site, not in a team; default: operator.",
     )
-    is_active = serializers.BooleanField(required=False, help_text="False: deactivated, and signed out.")
+    is_active = Flag(required=False, help_text="False: deactivated, and signed out.")
     is_invitable = serializers.SerializerMethodField(help_text="Whether the account waits for its first password.")
     teams = PersonTeamSerializer(many=True, read_only=True, source="memberships")
 

@@ -57,6 +57,7 @@ class RunViewSet(Audited, mixins.ListModelMixin, viewsets.GenericViewSet):
     search_fields = ("session__title", "agent__name", "chain_version__chain__name")
     orderings = ("created_at", "cost")
     parameters = {"events": ("after", "limit"), "stream": ("after",)}
+    bodiless = ("empty",)
     queryset = Run.objects.none()
 
     def get_queryset(self) -> QuerySet[Run]:

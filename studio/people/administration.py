@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.contrib.auth.views import PasswordResetConfirmView
-from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_POST
 
 from agents import accounts, membership, roles
 from agents.exceptions import MusterError
+from agents.http.filters import filter_by_words
 from agents.models import AuditEvent, Team
 from plumbing.texts import translate_name
 
@@ -67,10 +67,9 @@ def person_list(request: HttpRequest) -> HttpResponse:
                 text = _("“%(person)s” has an account. Make the link below, and send it to them.") % {"person": person}
                 messages.success(request, text)
                 return redirect("page:person", person.username)
-    search = request.GET.get("search", "").replace("\0", "")[:150]
+    search = request.GET.get("search", "")[:150]
     people = get_user_model().objects.order_by("-is_active", "normal_name").prefetch_related("groups")
-    if search:
-        people = people.filter(Q(username__icontains=search) | Q(email__icontains=search))
+    people = filter_by_words(people, search, "username", "email")
     shown_people = list(people[: LISTED + 1])
     answer = render_shell_page(
         request,
