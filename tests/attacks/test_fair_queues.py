@@ -150,7 +150,7 @@ def test_slow_documents_of_one_person_take_turns_with_those_of_others(alice, bob
     clock = SimpleNamespace(now=0.0)
     read = []
 
-    def attempt(document):
+    def read_document(document):
         owner = document.collection.owner
         seconds = 6.0 if owner == alice else 0.1
         clock.now += seconds
@@ -161,7 +161,7 @@ def test_slow_documents_of_one_person_take_turns_with_those_of_others(alice, bob
 
     monkeypatch.setattr(work, "TURNS", fair.Turns(work.TURN_S))
     monkeypatch.setattr(work, "seconds", lambda: clock.now)
-    monkeypatch.setattr(work, "attempt", attempt)
+    monkeypatch.setattr(work, "read_document", read_document)
     for person, number in ((alice, 10), (bob, 1)):
         collection = Collection.objects.create(owner=person, name="papers")
         for name in range(number):

@@ -163,7 +163,7 @@ class Walk:
         thing = self.world.add(kind)
         after = key.client.get(path)
         self.note(self.told_of(name, key), f"{title}, before and after {thing}", after)
-        if thing.mark not in self.model.seen_by(name) and told_by(before) != told_by(after):
+        if thing.mark not in self.model.find_visible_marks(name) and told_by(before) != told_by(after):
             self.find(f"{title} tells that {thing.mark} was added")
 
     def is_listed(self, thing: Thing) -> bool:
