@@ -198,7 +198,6 @@ def pytest_configure(config: pytest.Config) -> None:
     (data_dir / "static").mkdir()  # WhiteNoise warns where there is none
     forget_what_is_set_here()
     os.environ["MUSTER_DATA_DIR"] = str(data_dir)
-    os.environ["MUSTER_DEFAULT_ROLE"] = "author"  # the people of most tests make what they need
     start_valkey(data_dir)
     if config.getoption("db") == "postgres":
         start_postgres(data_dir)

@@ -13,10 +13,6 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 env = environ.Env()
 
 
-# What django-environ takes; it passes over other lines without a word.
-ENV_LINE = re.compile(r"(export )?[A-Za-z_][A-Za-z0-9_]*=")
-
-
 def read_env_file(path: str) -> None:
     """Adds the lines NAME=value of this file to the environment, which wins where both set a variable.
 
@@ -30,7 +26,8 @@ def read_env_file(path: str) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise ImproperlyConfigured(f"{path} cannot be read: {error}. Correct it, or set MUSTER_ENV_FILE.")
     for number, line in enumerate(text.splitlines(), start=1):
-        is_setting = ENV_LINE.match(line)
+        # What django-environ takes; it passes over other lines without a word.
+        is_setting = re.match(r"(export )?[A-Za-z_][A-Za-z0-9_]*=", line)
         is_blank_or_comment = not line.strip() or line.lstrip().startswith("#")
         if not is_setting and not is_blank_or_comment:
             # The line itself is not shown: it may hold a key.

@@ -2,6 +2,7 @@
 
 from django.core.exceptions import ImproperlyConfigured
 
+from config.settings.broker import EMBEDDED_VALKEY
 from config.settings.environment import env
 from config.settings.site import FORCE_SCRIPT_NAME
 
@@ -24,7 +25,8 @@ LOGIN_REDIRECT_URL = f"{FORCE_SCRIPT_NAME or ''}/"
 
 # sign-in attempts per minute for one name from one address; 0 means no limit
 LOGIN_TRIES = env.int("MUSTER_LOGIN_TRIES", default=10)
-# role on the site of people in none of the four groups: viewer, operator, author or administrator
-DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="operator")
+# role on the site of people in none of the four groups: viewer, operator, author or administrator;
+# by default author where `make run` starts the servers, and operator elsewhere
+DEFAULT_ROLE = env.str("MUSTER_DEFAULT_ROLE", default="author" if EMBEDDED_VALKEY else "operator")
 if DEFAULT_ROLE not in ("viewer", "operator", "author", "administrator"):
     raise ImproperlyConfigured("MUSTER_DEFAULT_ROLE must be viewer, operator, author or administrator.")

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from agents import accounts, membership, roles
 from agents.exceptions import Conflict
 from agents.models import Agent, AuditEvent, Invitation, Membership, Provider, Tool
+from config.settings import broker
 from connectors.models import Connection
 from runs.models import Schedule
 from tests.people import make_person
@@ -258,9 +259,11 @@ def test_the_command_says_what_is_wrong(alice, arguments, complaint):
         create_user(*arguments)
 
 
-def test_a_person_in_no_group_is_an_operator_unless_the_site_says_otherwise(monkeypatch):
-    monkeypatch.delenv("MUSTER_DEFAULT_ROLE")
-    assert runpy.run_path(str(site.BASE_DIR / "config" / "settings" / "login.py"))["DEFAULT_ROLE"] == "operator"
+@pytest.mark.parametrize(("is_embedded", "role"), [(True, "author"), (False, "operator")])
+def test_a_person_in_no_group_is_an_operator_but_an_author_on_a_laptop(monkeypatch, is_embedded, role):
+    monkeypatch.delenv("MUSTER_DEFAULT_ROLE", raising=False)
+    monkeypatch.setattr(broker, "EMBEDDED_VALKEY", is_embedded)
+    assert runpy.run_path(str(site.BASE_DIR / "config" / "settings" / "login.py"))["DEFAULT_ROLE"] == role
 
 
 def test_deactivating_withdraws_open_invitations_of_the_person(dana, charlie, team, alice):

@@ -104,6 +104,7 @@ def test_a_provider_is_added_tested_priced_and_deleted(open_page):
     page.select_option("#id_kind", "anthropic")
     page.fill("#id_base_url", "http://127.0.0.1:9/v1")
     page.get_by_role("button", name="Save and test").click()
+    page.locator("details", has=page.locator("[data-fill-prices]")).locator("summary").first.click()
     page.get_by_role("button", name="Fill in known prices").click()
     page.locator("[data-prices] tr").nth(3).wait_for()
     picture(page, "provider")
