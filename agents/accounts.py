@@ -18,7 +18,7 @@ from django.utils.translation import gettext_noop as _
 
 from agents import roles
 from agents.exceptions import Conflict, Forbidden, Invalid
-from agents.models import Invitation, Membership, Team, Tool, User
+from agents.models import ApiKey, Invitation, Membership, Team, Tool, User
 from agents.models.team import Owned, kind_name
 from agents.sharing import carry, may_share, shared_models
 from plumbing.site_paths import reverse_without_prefix
@@ -133,7 +133,9 @@ def require_rank(person: Any, by: Any) -> None:
 
 def may_be_invited(person: Any) -> bool:
     """Whether an invitation would give the account its first password: it never replaces one."""
-    return person.is_active and not person.has_usable_password() and person.last_login is None
+    is_new = person.is_active and not person.has_usable_password() and person.last_login is None
+    # An account that works with keys has things of its own, which a link would give to whoever opens it.
+    return is_new and not ApiKey.objects.filter(user=person).exists()
 
 
 def make_invitation(person: Any, *, by: Any = None) -> tuple[str, datetime]:
@@ -146,6 +148,9 @@ def make_invitation(person: Any, *, by: Any = None) -> tuple[str, datetime]:
             code="not_new",
             hint=_("A superuser can set a new password in the admin."),
         )
+    # Ends the links that were made before.
+    person.set_unusable_password()
+    person.save(update_fields=["password"])
     uid = urlsafe_base64_encode(force_bytes(person.pk))
     token = default_token_generator.make_token(person)
     url = settings.PUBLIC_URL + reverse_without_prefix("page:join", uid, token)
@@ -158,8 +163,9 @@ def make_invitation(person: Any, *, by: Any = None) -> tuple[str, datetime]:
 def deactivate(person: Any, *, by: Any) -> None:
     """The person can no longer sign in, their keys end and their runs stop. Raises Forbidden, Conflict."""
     require_rank(person, by)
-    refuse_lonely_teams(person)
     with keep_site_administrator():
+        # With the lock: two administrators of one team may be deactivated at the same time.
+        refuse_lonely_teams(person)
         person.is_active = False
         person.save(update_fields=["is_active"])
         Invitation.objects.open().filter(user=person).update(status=Invitation.Status.WITHDRAWN)
@@ -263,6 +269,15 @@ def hand_over(person: Any, receiver: Any, *, by: Any) -> dict[str, list[str]]:
     require_rank(person, by)
     if receiver.pk == person.pk:
         raise Invalid(_("Name another person than the one who hands over."), code="same_person")
+    if receiver.pk == by.pk and not by.is_superuser:
+        raise Forbidden(
+            _("You cannot hand over to yourself what belongs to somebody else."),
+            code="own_account",
+            hint=_("Name the person who takes over, or ask a superuser."),
+        )
+    # Nor to somebody who may do more.
+    if receiver.pk != by.pk:
+        require_rank(receiver, by)
     rows = [row for row in iterate_rows(person) if not row.is_personal()]
     lonely_teams = find_lonely_teams(person)
     refuse_missing_teams(rows, lonely_teams, receiver)
@@ -299,10 +314,12 @@ def refuse_missing_teams(rows: list[Any], lonely_teams: list[Team], receiver: An
 
 
 def refuse_name_clashes(rows: list[Any], receiver: Any) -> None:
-    """Raises Conflict (`name_taken`) with every name that the receiver has already."""
+    """Raises Conflict (`name_taken`) with every name that the receiver or the site has already: the receiver's own row
+    would take the place of the site's.
+    """
     clashes = []
     for row in rows:
-        namesakes = type(row).objects.filter(owner=receiver, name=row.name)
+        namesakes = type(row).objects.filter(Q(owner=receiver) | Q(owner=None), name=row.name)
         own_tools = row.listed_as()
         tools = Tool.objects.filter(**own_tools).values("name") if own_tools else Tool.objects.none().values("name")
         if namesakes.exists() or Tool.objects.filter(owner=receiver, name__in=tools).exists():

@@ -28,6 +28,8 @@ KINDS = {
     "providers": "agents.Provider",
     "skills": "knowledge.Skill",
 }
+# What a key must be allowed to write so that it shares a row.
+SCOPES = {label: kind for kind, label in KINDS.items()} | {"agents.Secret": "secrets", "agents.Tool": "tools"}
 
 
 class TeamToShareSerializer(StrictSerializer):
@@ -65,6 +67,9 @@ class SharingView(Audited, ByName, APIView):
         row = self.find_row(kind, "write")
         body = read_body(TeamToShareSerializer, request)
         team = find_team(request.user, body["team"])
+        for need in list_needs(row, team, request.user):
+            if not need.problem:
+                require_scope(request, f"{SCOPES[need.row._meta.label]}:write")
         shared_rows, left_needs = share_needs(row, team, request.user)
         for shared_row in shared_rows:
             self.audit("shared", shared_row, team=team.name)

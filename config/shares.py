@@ -24,6 +24,7 @@ from typing import Any
 from cachetools import LRUCache
 from django.conf import settings
 from django.http import JsonResponse
+from django.utils.functional import empty
 
 from plumbing.http.addresses import group_client_address
 
@@ -77,11 +78,19 @@ class Threads:
 
     def remember(self, scope: Any, request: Any) -> None:
         """Called on the thread that made the answer."""
-        person = getattr(getattr(request, "user", None), "pk", None)
         credential = find_credential(scope)
-        if person is not None and credential:
+        if not credential or not is_user_loaded(request):
+            return
+        person = request.user.pk
+        if person is not None:
             with self.lock:
                 self.people[credential] = person
+
+
+def is_user_loaded(request: Any) -> bool:
+    """Whether the answer needed to know who asks. If not, finding out would cost statements, which may fail."""
+    user = getattr(request, "user", None)
+    return user is not None and getattr(user, "_wrapped", user) is not empty
 
 
 class LargeAnswers:
@@ -162,17 +171,23 @@ class LargeAnswers:
 
 
 def find_credential(scope: Any) -> Credential:
-    """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none."""
-    session_cookie = settings.SESSION_COOKIE_NAME.encode()
-    credentials = []
-    for name, value in scope["headers"]:
-        is_key = name in (b"authorization", b"x-api-key")
-        is_session = name == b"cookie" and session_cookie in value
-        if is_key or is_session:
-            credentials.append(value)
-    if not credentials:
-        return b""
-    return sha256(b"\n".join(credentials)).digest()
+    """What stands for the person in a request: a key, a token or a session, as a hash; empty if there is none.
+
+    Only one of them, and of the cookies only the session: whoever adds other headers stays the same person.
+    """
+    headers = dict(scope["headers"])
+    credential = headers.get(b"authorization") or headers.get(b"x-api-key")
+    credential = credential or find_session(headers.get(b"cookie", b""))
+    return sha256(credential).digest() if credential else b""
+
+
+def find_session(cookies: bytes) -> bytes:
+    """The value of the session's cookie; empty without one."""
+    for cookie in cookies.split(b";"):
+        name, _, value = cookie.strip().partition(b"=")
+        if name == settings.SESSION_COOKIE_NAME.encode():
+            return value
+    return b""
 
 
 def too_many() -> JsonResponse:

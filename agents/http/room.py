@@ -31,6 +31,7 @@ VISITORS_PART = 4  # of the quota, for the visitors of all embeds of a person
 ASKED_EVERY = 16  # parts of the quota that somebody sends between two questions
 ASKED_AGAIN_S = 2.0  # seconds between two questions for somebody who has no room…
 LOOKED_EVERY_S = 5.0  # … and between two looks at what newer runs made…
+MOST_WAIT_S = 60.0  # … and at the latest after so long
 LOOKS_COST = 200  # … and so many times the seconds that the last one took
 REMEMBERED_S = 86_400.0
 MOST_PEOPLE = 10_000
@@ -125,7 +126,8 @@ class Rooms:
         if time.monotonic() >= usage.ask_at:  # some may have been deleted
             ask(holder, usage, more)
         if usage.total > most:
-            usage.sent -= more
+            # Another thread may have counted anew meanwhile.
+            usage.sent = max(0, usage.sent - more)
             raise refusal(holder)
 
     def find(self, holder: Holder) -> Usage:
@@ -148,9 +150,9 @@ def look(holder: Holder, usage: Usage) -> None:
 
 
 def find_next_moment(begun: float, least_s: float) -> float:
-    """When to do again what began then: it may take half a percent of the time."""
+    """When to do again what began then: it may take half a percent of the time, but who makes room is heard soon."""
     now = time.monotonic()
-    return now + max(least_s, LOOKS_COST * (now - begun))
+    return now + min(max(least_s, LOOKS_COST * (now - begun)), MOST_WAIT_S)
 
 
 def refusal(holder: Holder) -> Conflict:

@@ -134,7 +134,8 @@ async function highlight(code, language) {
     const options = { language, ignoreIllegals: true };
     code.innerHTML = hljs.highlight(code.textContent, options).value;
   } catch {
-    // The code stays without colours.
+    // The code stays without colours; the next one tries again.
+    highlighter = undefined;
   }
 }
 
@@ -150,7 +151,8 @@ async function renderMath(fragment) {
       temml.render(place.textContent, place, { displayMode, ...TEMML_OPTIONS });
     }
   } catch {
-    // The source stays readable.
+    // The source stays readable; the next formula tries again.
+    mathematics = undefined;
   }
 }
 
@@ -197,7 +199,8 @@ export function renderMarkdown(text) {
   if (parser) return draw(parser, text);
   const place = make("div", { className: "plain", textContent: text });
   loadParser().then(() => {
-    if (parser) place.replaceWith(draw(parser, text));
+    // A text that was replaced meanwhile needs no drawing.
+    if (parser && place.parentNode) place.replaceWith(draw(parser, text));
   }).catch(() => {}); // it stays as it is
   const fragment = document.createDocumentFragment();
   fragment.append(place);

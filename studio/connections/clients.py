@@ -25,7 +25,7 @@ RESOURCES = (
     known("sessions"), known("schedules"), known("devices"), known("records"), known("connections"),
     known("providers"), known("budgets"), known("teams"), known("secrets"), known("audit"), known("triggers"),
     known("webhooks"), known("workers"), known("keys"), known("memory"), known("skills"), known("collections"),
-    known("approvals"), known("prompts"), known("account"),
+    known("approvals"), known("prompts"), known("account"), known("people"),
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.contrib.auth.views import PasswordResetConfirmView
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,7 +18,7 @@ from django.views.decorators.http import require_POST
 from agents import accounts, membership, roles
 from agents.exceptions import MusterError
 from agents.http.filters import filter_by_words
-from agents.models import AuditEvent, Team
+from agents.models import AuditEvent, Membership, Team
 from plumbing.texts import translate_name
 
 from ..base import add_refusal_message, render_shell_page, require_login
@@ -86,13 +87,15 @@ def person_list(request: HttpRequest) -> HttpResponse:
     return answer
 
 
+@transaction.atomic
 def create_invited_person(request: HttpRequest, values: dict[str, Any]) -> Any:
-    """Raises Invalid, Conflict."""
+    """All or nothing. In a team nobody begins as an administrator. Raises Invalid, Conflict."""
+    role_in_teams = min(values["role"], Membership.Role.AUTHOR.value, key=roles.ROLES.index)
     person = accounts.create_person(values["username"], email=values["email"], role=values["role"])
     AuditEvent.record("user.created", person, actor=request.user, role=values["role"])
     for team in values["teams"]:
-        membership.invite(team, person.username, values["role"], by=request.user)
-        AuditEvent.record("team.invited", team, actor=request.user, user=person.username, role=values["role"])
+        membership.invite(team, person.username, role_in_teams, by=request.user)
+        AuditEvent.record("team.invited", team, actor=request.user, user=person.username, role=role_in_teams)
     return person
 
 

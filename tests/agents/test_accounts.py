@@ -10,8 +10,8 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 
 from agents import accounts, membership, roles
-from agents.exceptions import Conflict
-from agents.models import Agent, AuditEvent, Invitation, Membership, Provider, Tool
+from agents.exceptions import Conflict, Forbidden
+from agents.models import Agent, ApiKey, AuditEvent, Invitation, Membership, Provider, Tool
 from config.settings import broker
 from connectors.models import Connection
 from runs.models import Schedule
@@ -270,3 +270,34 @@ def test_deactivating_withdraws_open_invitations_of_the_person(dana, charlie, te
     invitation = membership.invite(team, "charlie", "author", by=alice)
     accounts.deactivate(charlie, by=dana)
     assert Invitation.objects.get(pk=invitation.pk).status == "withdrawn"
+
+
+def test_an_administrator_hands_over_neither_to_themselves_nor_to_a_superuser(dana, alice):
+    root = get_user_model().objects.create_superuser("root", "root@example.org", "x")
+    with pytest.raises(Forbidden, match="to yourself"):
+        accounts.hand_over(alice, dana, by=dana)
+    with pytest.raises(Forbidden, match="superuser"):
+        accounts.hand_over(alice, root, by=dana)
+    accounts.hand_over(alice, root, by=root)
+
+
+def test_a_row_that_would_take_the_place_of_the_sites_is_not_handed_over(dana, alice, charlie):
+    Provider.objects.create(name="model", kind="offline", owner=None)
+    Provider.objects.create(name="model", kind="offline", owner=alice)
+    with pytest.raises(Conflict, match="model"):
+        accounts.hand_over(alice, charlie, by=dana)
+
+
+def test_an_account_that_works_with_a_key_is_not_invited(dana):
+    service = accounts.create_person("service", role="author")
+    ApiKey.make(service, ["*"], name="job")
+    with pytest.raises(Conflict, match="can sign in already"):
+        accounts.make_invitation(service, by=dana)
+
+
+def test_a_new_invitation_ends_the_one_before(dana, client):
+    person = accounts.create_person("erin", role="operator")
+    first, _ = accounts.make_invitation(person, by=dana)
+    second, _ = accounts.make_invitation(person, by=dana)
+    assert b"new_password1" not in client.get(urlsplit(first).path, follow=True).content
+    assert b"new_password1" in client.get(urlsplit(second).path, follow=True).content

@@ -160,3 +160,21 @@ async def test_a_person_who_is_known_does_not_wait_for_strangers_at_the_same_add
 
 def test_a_thread_that_computes_gives_the_interpreter_up_soon(handler):
     assert sys.getswitchinterval() <= 0.001
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[(b"x-api-key", b"junk")], [(b"cookie", b"theme=dark")], [(b"accept", b"*/*")]],
+    ids=["another key", "a cookie", "another header"],
+)
+def test_other_headers_make_nobody_another_person(more):
+    key = (b"authorization", b"Bearer mk_1.2")
+    assert shares.find_credential({"headers": [key, *more]}) == shares.find_credential({"headers": [key]})
+
+
+def test_other_cookies_make_nobody_another_person(settings):
+    session = f"{settings.SESSION_COOKIE_NAME}=abc".encode()
+    alone = shares.find_credential({"headers": [(b"cookie", session)]})
+    beside = shares.find_credential({"headers": [(b"cookie", b"a=1; " + session + b"; theme=dark")]})
+    assert alone == beside != b""
+    assert shares.find_credential({"headers": [(b"cookie", b"theme=dark")]}) == b""

@@ -14,6 +14,7 @@ import redis
 import time_machine
 from django.db import connection
 
+from agents.http.room import ROOMS
 from agents.models.agent import parse_spec
 from plumbing import clock, waits
 from plumbing.broker import broadcast
@@ -72,6 +73,7 @@ def forget() -> None:
     for remembering in (parse_spec, factory.tool_spec, factory.share_provider, llms.make_model, slices.get_step_crew):
         remembering.cache_clear()
     factory._live.clear()
+    ROOMS.holders.clear()
     workers._reported = None
 
 
