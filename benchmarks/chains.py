@@ -204,7 +204,7 @@ def beat(schedules: Any, stop: threading.Event) -> None:
     from django.db import connection
 
     while not stop.wait(1.0):
-        schedules.tick()
+        schedules.tick_schedules()
     connection.close()
 
 

@@ -80,6 +80,7 @@ FIELDS = (
 REFUSALS = (
     known("Too many requests."),
     known("This is more than the site allows."),
+    known("What this run held was deleted."),
     known("A newer Muster published this; `format` is the number that a process must know to read it."),
     known("There is nothing with this name that you can see."),
     known("A required service is down or busy; try again."),

@@ -233,7 +233,7 @@ def evaluation_context(row: Collection) -> dict[str, Any]:
     last = row.evaluations.first()
     ranks = {}
     if last:
-        ranks = {evaluation.key(entry): entry["rank"] for entry in last.ranks}
+        ranks = {evaluation.build_key(entry): entry["rank"] for entry in last.ranks}
     questions = list(row.questions.all()[: evaluation.QUESTIONS])
     for question in questions:
         key = (question.question, question.document, question.place)

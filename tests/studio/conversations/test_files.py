@@ -63,7 +63,7 @@ def test_the_number_of_queries_does_not_grow(alice, signed_in, django_assert_max
     browser = signed_in(alice)
     for number in range(60):
         stored(alice, f"{number}.txt", b"%d" % number)
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         shown = text(browser.get("/files/"))
     assert "Older" in shown and "59.txt" in shown
 
