@@ -33,5 +33,5 @@ def test_fewer_than_a_thousand_seeds_find_that_this_rule_is_missing(rule):
 
 def test_a_seed_that_is_known_finds_that_the_fence_is_missing():
     """In seconds what `make exhaustive` looks for in a thousand seeds. A change of the simulation needs a new seed."""
-    done = simulate("--seed", 236, "--without", "fence")
+    done = simulate("--seed", 8, "--without", "fence")
     assert done.returncode == 1, done.stdout + done.stderr
